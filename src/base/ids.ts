@@ -1,0 +1,24 @@
+import { randomBytes } from "node:crypto";
+
+/** The only source of randomness in the program; tests pass their own. */
+export type Ids = {
+  /** A new GUID, in lower case with dashes. */
+  guid(): string;
+};
+
+const POOL_SIZE = 16 * 256;
+let pool = Buffer.alloc(0);
+let at = 0;
+
+/** Random GUIDs, drawn from a pool because one call for each request would cost more than the rest. */
+export const randomIds: Ids = {
+  guid() {
+    if (at + 16 > pool.length) {
+      pool = randomBytes(POOL_SIZE);
+      at = 0;
+    }
+    const hex = pool.toString("hex", at, at + 16);
+    at += 16;
+    return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20)}`;
+  },
+};

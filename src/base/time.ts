@@ -1,0 +1,67 @@
+/** Milliseconds since the epoch, UTC. */
+export type Instant = number;
+
+/** 100-nanosecond steps since the year 1, as .NET and therefore Azure count them. */
+export type Tick = bigint;
+
+/** The only source of time in the program; tests pass their own. */
+export type Clock = { now(): Instant };
+
+export const systemClock: Clock = { now: () => Date.now() };
+
+const EPOCH_TICK = 621_355_968_000_000_000n;
+const TICKS_PER_MS = 10_000n;
+
+export const tickAt = (now: Instant): Tick => BigInt(Math.floor(now)) * TICKS_PER_MS + EPOCH_TICK;
+
+export const instantOf = (tick: Tick): Instant => Number((tick - EPOCH_TICK) / TICKS_PER_MS);
+
+let cachedSecond = -1;
+let cachedText = "";
+
+/** An RFC 1123 date, as every date header and XML date has it; whole seconds. */
+export function httpDate(at: Instant): string {
+  const second = Math.floor(at / 1000);
+  if (second !== cachedSecond) {
+    cachedText = new Date(second * 1000).toUTCString();
+    cachedSecond = second;
+  }
+  return cachedText;
+}
+
+/** ISO 8601 with seven digits of a second: how snapshots and versions are named. */
+export function tickText(tick: Tick): string {
+  const seconds = new Date(instantOf(tick)).toISOString().slice(0, 19);
+  return `${seconds}.${(tick % 10_000_000n).toString().padStart(7, "0")}Z`;
+}
+
+const TICK_TEXT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{7})Z$/;
+
+/** The tick that `tickText` wrote; undefined if the text is no such time. */
+export function parseTickText(text: string): Tick | undefined {
+  const match = TICK_TEXT.exec(text);
+  if (match === null) return undefined;
+  const seconds = Date.parse(`${match[1]}Z`);
+  if (Number.isNaN(seconds)) return undefined;
+  return tickAt(seconds) + BigInt(match[2] ?? "0");
+}
+
+const HTTP_DATE =
+  /^(?:[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4}|[A-Z][a-z]{5,8}, \d{2}-[A-Z][a-z]{2}-\d{2}) \d\d:\d\d:\d\d GMT$/;
+
+/** A date header in RFC 1123 or RFC 850 form; undefined if it is neither. */
+export function parseHttpDate(text: string): Instant | undefined {
+  if (!HTTP_DATE.test(text)) return undefined;
+  const at = Date.parse(text);
+  return Number.isNaN(at) ? undefined : at;
+}
+
+const ISO_DATE =
+  /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,7})?)?(?:Z|[+-]\d\d:\d\d))?$/;
+
+/** The ISO 8601 forms that access policies and SAS use; undefined if it is none of them. */
+export function parseIsoDate(text: string): Instant | undefined {
+  if (!ISO_DATE.test(text)) return undefined;
+  const at = Date.parse(text);
+  return Number.isNaN(at) ? undefined : at;
+}

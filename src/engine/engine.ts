@@ -1,0 +1,55 @@
+import type { Instant, Tick } from "../base/time.ts";
+
+/**
+ * Ordered keys in transactions; what every engine must offer, and all that it must offer.
+ * engine/conformance.ts holds each promise as a test.
+ */
+export type Engine = {
+  /**
+   * Runs `body` on one committed state. What it returns is given out only when that state is durable, as
+   * far as `body` looked at it: nobody learns what a power cut could still undo.
+   */
+  read<T>(body: (tx: ReadTx) => Promise<T>): Promise<T>;
+  /**
+   * Runs `body` alone, as if no other transaction ran beside it, and makes its writes durable before the
+   * promise resolves. If `body` throws, none of its writes happen. It may run again after a conflict, so
+   * it has no effect but its writes, and it awaits nothing but `tx`.
+   */
+  write<T>(body: (tx: WriteTx) => Promise<T>): Promise<T>;
+  /** Finishes what has begun, then lets go of the data directory. */
+  close(): Promise<void>;
+};
+
+export type Entry = { readonly key: Uint8Array; readonly value: Uint8Array };
+
+/** Keys from `from` up to but not `to`, in byte order, or from the last one down. */
+export type RangeQuery = {
+  readonly from: Uint8Array;
+  readonly to: Uint8Array;
+  readonly limit: number;
+  readonly reverse?: boolean;
+};
+
+export type ReadTx = {
+  /** The time of this transaction; it never runs backwards from one write to a later one. */
+  readonly now: Instant;
+  get(key: Uint8Array): Promise<Uint8Array | undefined>;
+  range(query: RangeQuery): Promise<readonly Entry[]>;
+  /** A value of the heap: see `WriteTx.putHeap`. */
+  getHeap(id: Tick): Promise<Uint8Array | undefined>;
+};
+
+export type WriteTx = ReadTx & {
+  /** The next tick: later than every tick before it, also those before a restart or a clock's step back. */
+  tick(): Tick;
+  put(key: Uint8Array, value: Uint8Array): void;
+  delete(key: Uint8Array): void;
+  /**
+   * The heap holds larger values by number, for engines that keep them better apart from the ordered keys.
+   * The number is a tick of this transaction, so none is ever used twice.
+   */
+  putHeap(id: Tick, value: Uint8Array): void;
+  deleteHeap(id: Tick): void;
+  /** `effect` happens once the transaction is durable, and not at all if it fails. */
+  afterCommit(effect: () => void): void;
+};

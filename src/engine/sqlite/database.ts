@@ -1,0 +1,147 @@
+import { closeSync, openSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import type { Tick } from "../../base/time.ts";
+import type { Snapshot } from "../buffered.ts";
+import type { Disk } from "../disk.ts";
+import type { Entry, RangeQuery } from "../engine.ts";
+import { OpenError } from "../open-error.ts";
+
+/** Of the layout below and of all keys and records; a newer one than ours is refused. */
+const FORMAT = 1;
+/** "Lazu", so that `file` and others can tell whose database it is. */
+const APPLICATION_ID = 0x4c617a75;
+const CACHE_KIB = 64 * 1024;
+
+const LAYOUT = `
+  CREATE TABLE record (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+  CREATE TABLE heap (id INTEGER PRIMARY KEY, value BLOB NOT NULL);
+  CREATE TABLE tick (id INTEGER PRIMARY KEY CHECK (id = 1), last INTEGER NOT NULL);
+  INSERT INTO tick VALUES (1, 0);
+`;
+
+/** The SQLite file and its statements: no promise and no rule, only what SQL can say. */
+export type Database = Snapshot & {
+  readonly path: string;
+  /** A descriptor of the log of writes: syncing it makes every commit before it durable. */
+  readonly wal: number;
+  put(key: Uint8Array, value: Uint8Array): void;
+  delete(key: Uint8Array): void;
+  putHeap(id: Tick, value: Uint8Array): void;
+  deleteHeap(id: Tick): void;
+  lastTick(): Tick;
+  setLastTick(tick: Tick): void;
+  begin(kind: "DEFERRED" | "IMMEDIATE"): void;
+  commit(): void;
+  rollback(): void;
+  close(): Promise<void>;
+};
+
+/** Opens the database below `directory`, or makes it. */
+export async function openDatabase(directory: string, disk: Disk): Promise<Database> {
+  const lock = lockedDirectory(directory);
+  const path = join(directory, "lazuli.db");
+  let sql: DatabaseSync;
+  try {
+    sql = new DatabaseSync(path);
+    sql.exec(`PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+      PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA temp_store = MEMORY`);
+    prepareLayout(sql, path);
+  } catch (error) {
+    lock.close();
+    if (error instanceof OpenError) throw error;
+    throw new OpenError(`${path} cannot be opened: ${(error as Error).message}.`);
+  }
+  const wal = openSync(`${path}-wal`, "r+");
+  await disk.sync(wal);
+  await disk.syncDirectory(directory);
+  return statements(sql, path, wal, lock);
+}
+
+/** An SQLite lock on an empty file beside the data: the system frees it however the process ends. */
+function lockedDirectory(directory: string): DatabaseSync {
+  const path = join(directory, "lazuli.lock");
+  try {
+    const lock = new DatabaseSync(path);
+    lock.exec("PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE");
+    return lock;
+  } catch (error) {
+    const busy = /locked|busy/i.test((error as Error).message);
+    throw new OpenError(
+      busy
+        ? `The directory ${directory} is already served by another process.`
+        : `The directory ${directory} cannot be written: ${(error as Error).message}.`,
+    );
+  }
+}
+
+function prepareLayout(sql: DatabaseSync, path: string): void {
+  const number = (pragma: string) =>
+    Number(Object.values(sql.prepare(`PRAGMA ${pragma}`).get() ?? {})[0]);
+  const format = number("user_version");
+  if (format > FORMAT) {
+    throw new OpenError(
+      `${path} has the on-disk format ${format}, and this version of Lazuli knows formats up to ${FORMAT}: use a newer one.`,
+    );
+  }
+  if (format === 0) {
+    const pragmas = `PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${FORMAT}`;
+    sql.exec(`BEGIN IMMEDIATE; ${LAYOUT} ${pragmas}; COMMIT`);
+  } else if (number("application_id") !== APPLICATION_ID) {
+    throw new OpenError(`${path} is a database of another program.`);
+  } else {
+    sql.exec("UPDATE tick SET last = last"); // so that the log of writes exists, to be synced
+  }
+}
+
+function statements(sql: DatabaseSync, path: string, wal: number, lock: DatabaseSync): Database {
+  const arrays = (text: string) => {
+    const statement = sql.prepare(text);
+    statement.setReturnArrays(true);
+    return statement;
+  };
+  const get = arrays("SELECT value FROM record WHERE key = ?");
+  const up = arrays("SELECT key, value FROM record WHERE key >= ? AND key < ? ORDER BY key LIMIT ?");
+  const down = arrays(
+    "SELECT key, value FROM record WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT ?",
+  );
+  const put = sql.prepare("INSERT OR REPLACE INTO record VALUES (?, ?)");
+  const remove = sql.prepare("DELETE FROM record WHERE key = ?");
+  const getHeap = arrays("SELECT value FROM heap WHERE id = ?");
+  const putHeap = sql.prepare("INSERT INTO heap VALUES (?, ?)");
+  putHeap.setReadBigInts(true); // its result names the number, which is too large for a double
+  const removeHeap = sql.prepare("DELETE FROM heap WHERE id = ?");
+  const lastTick = sql.prepare("SELECT last FROM tick");
+  lastTick.setReadBigInts(true);
+  const setLastTick = sql.prepare("UPDATE tick SET last = ?");
+  const deferred = sql.prepare("BEGIN");
+  const immediate = sql.prepare("BEGIN IMMEDIATE");
+  const commit = sql.prepare("COMMIT");
+  const firstOf = (row: unknown) => (row as [Uint8Array] | undefined)?.[0];
+  return {
+    path,
+    wal,
+    get: (key) => firstOf(get.get(key)),
+    range({ from, to, limit, reverse }: RangeQuery): Entry[] {
+      const rows = (reverse ? down : up).all(from, to, limit) as unknown as [Uint8Array, Uint8Array][];
+      return rows.map(([key, value]) => ({ key, value }));
+    },
+    getHeap: (id) => firstOf(getHeap.get(id)),
+    put: (key, value) => void put.run(key, value),
+    delete: (key) => void remove.run(key),
+    putHeap: (id, value) => void putHeap.run(id, value),
+    deleteHeap: (id) => void removeHeap.run(id),
+    lastTick: () => lastTick.get()?.last as bigint,
+    setLastTick: (tick) => void setLastTick.run(tick),
+    begin: (kind) => void (kind === "DEFERRED" ? deferred : immediate).run(),
+    commit: () => void commit.run(),
+    rollback() {
+      if (sql.isTransaction) sql.exec("ROLLBACK");
+    },
+    async close() {
+      closeSync(wal);
+      sql.close();
+      lock.close();
+    },
+  };
+}

@@ -1,0 +1,317 @@
+import { type Clock, instantOf, type Tick } from "../../base/time.ts";
+import type { Log } from "../../base/log.ts";
+import { BufferedTx, keyText, type Snapshot, Ticks } from "../buffered.ts";
+import type { Disk } from "../disk.ts";
+import type { Engine, RangeQuery, ReadTx, WriteTx } from "../engine.ts";
+import { Checkpointer } from "./checkpointer.ts";
+import { openDatabase, type Database } from "./database.ts";
+
+/** How long the event loop may be kept before the next turn; the rest of a queue waits for it. */
+const TURN_MS = 2;
+/** The log of writes is copied into the database when it is about this long, and begun anew. */
+const WAL_PAGES_MAX = 4_096;
+
+export type SqliteOptions = {
+  readonly directory: string;
+  readonly clock: Clock;
+  readonly disk: Disk;
+  readonly log: Log;
+  /** Called when the disk failed to sync: what is durable is then unknown, and the process must end. */
+  readonly onFatal: (error: unknown) => void;
+};
+
+/** The transactions that become durable with one sync, and the reads that saw them. */
+class Group {
+  readonly settled: (() => void)[] = [];
+  readonly failed: ((error: unknown) => void)[] = [];
+  readonly dirty = new Set<string>();
+}
+
+type Job = { run(): Promise<void>; fail(error: unknown): void };
+
+/**
+ * Keeps keys in SQLite. Bodies that arrive together run one after another in one SQLite transaction; while
+ * one sync of the log of writes is under way on the thread pool, the next transaction fills up, so that each
+ * sync serves all that came during the one before (see docs/decisions/0002-group-commit.md).
+ */
+export async function sqliteEngine(options: SqliteOptions): Promise<Engine> {
+  const database = await openDatabase(options.directory, options.disk);
+  return new SqliteEngine(database, options);
+}
+
+class SqliteEngine implements Engine {
+  readonly #database: Database;
+  readonly #disk: Disk;
+  readonly #clock: Clock;
+  readonly #onFatal: (error: unknown) => void;
+  readonly #ticks: Ticks;
+  readonly #checkpointer: Checkpointer;
+  readonly #reads: Job[] = [];
+  readonly #writes: Job[] = [];
+  readonly #whenIdle: (() => void)[] = [];
+  /** Filling up in the open SQLite transaction. */
+  #open: Group | undefined;
+  /** Committed, and being synced. */
+  #syncing: Group | undefined;
+  #turnIsDue = false;
+  #inTurn = false;
+  #held = false;
+  #closed = false;
+  #pages = 0;
+
+  constructor(database: Database, { clock, disk, log, onFatal }: SqliteOptions) {
+    this.#database = database;
+    this.#disk = disk;
+    this.#clock = clock;
+    this.#onFatal = onFatal;
+    this.#ticks = new Ticks(database.lastTick());
+    this.#checkpointer = new Checkpointer(database.path, log);
+  }
+
+  read<T>(body: (tx: ReadTx) => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#add(this.#reads, {
+        run: async () => {
+          const view = new DirtyView(this.#database, [this.#syncing, this.#open]);
+          const now = Math.max(this.#clock.now(), instantOf(this.#ticks.last));
+          const tx = new SnapshotTx(view, now);
+          const settle = await body(tx).then(
+            (result) => () => resolve(result),
+            (error) => () => reject(error),
+          );
+          if (view.seen === undefined) settle();
+          else {
+            view.seen.settled.push(settle);
+            view.seen.failed.push(reject);
+          }
+        },
+        fail: reject,
+      });
+    });
+  }
+
+  write<T>(body: (tx: WriteTx) => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#add(this.#writes, {
+        run: async () => {
+          const tx = new BufferedTx(this.#database, this.#ticks, this.#clock.now());
+          let result: T;
+          try {
+            result = await body(tx);
+          } catch (error) {
+            // What it refused by may not be durable yet, and a refusal tells of it too.
+            this.#whenDurable(() => reject(error), reject);
+            return;
+          }
+          const group = this.#begun();
+          group.failed.push(reject);
+          for (const [text, { key, value }] of tx.writes) {
+            group.dirty.add(text);
+            if (value === undefined) this.#database.delete(key);
+            else this.#database.put(key, value);
+          }
+          for (const [id, value] of tx.heap) {
+            if (value === undefined) this.#database.deleteHeap(id);
+            else {
+              this.#database.putHeap(id, value);
+              this.#pages += value.length >>> 12;
+            }
+          }
+          this.#pages += tx.writes.size + tx.heap.size;
+          group.settled.push(...tx.effects, () => resolve(result));
+        },
+        fail: reject,
+      });
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#idle();
+    await this.#checkpointer.close();
+    await this.#database.close();
+  }
+
+  #add(queue: Job[], job: Job): void {
+    if (this.#closed) return job.fail(new Error("the engine is closed"));
+    queue.push(job);
+    this.#wake();
+  }
+
+  #wake(): void {
+    if (this.#turnIsDue || this.#inTurn) return;
+    this.#turnIsDue = true;
+    setImmediate(() => void this.#turn());
+  }
+
+  /** Runs what is queued, for a while; then what is open is committed, unless a sync is still under way. */
+  async #turn(): Promise<void> {
+    this.#turnIsDue = false;
+    this.#inTurn = true;
+    const until = performance.now() + TURN_MS;
+    try {
+      await this.#runReads(until);
+      while (!this.#held && performance.now() < until) {
+        const job = this.#writes.shift();
+        if (job === undefined) break;
+        await job.run();
+      }
+      if (this.#open !== undefined && this.#syncing === undefined) this.#commit(this.#open);
+    } catch (error) {
+      this.#rollback(error);
+    }
+    this.#inTurn = false;
+    if (this.#reads.length > 0 || (this.#writes.length > 0 && !this.#held)) this.#wake();
+    else this.#tellIdle();
+  }
+
+  async #runReads(until: number): Promise<void> {
+    if (this.#reads.length === 0) return;
+    const apart = this.#open === undefined; // else the open transaction holds the snapshot
+    if (apart) this.#database.begin("DEFERRED");
+    try {
+      do {
+        const job = this.#reads.shift();
+        if (job === undefined) break;
+        await job.run();
+      } while (performance.now() < until);
+    } finally {
+      if (apart) this.#database.commit();
+    }
+  }
+
+  #begun(): Group {
+    if (this.#open === undefined) {
+      this.#database.begin("IMMEDIATE");
+      this.#open = new Group();
+    }
+    return this.#open;
+  }
+
+  /** Calls `settle` when all that is committed or open by now is durable; at once if everything is. */
+  #whenDurable(settle: () => void, fail: (error: unknown) => void): void {
+    const group = this.#open ?? this.#syncing;
+    if (group === undefined) return settle();
+    group.settled.push(settle);
+    group.failed.push(fail);
+  }
+
+  #commit(group: Group): void {
+    this.#database.setLastTick(this.#ticks.last);
+    this.#database.commit();
+    this.#open = undefined;
+    this.#syncing = group;
+    this.#disk.sync(this.#database.wal).then(
+      () => this.#synced(group),
+      (error) => {
+        for (const fail of group.failed) fail(error);
+        this.#onFatal(error);
+      },
+    );
+  }
+
+  #synced(group: Group): void {
+    this.#syncing = undefined;
+    for (const settle of group.settled) settle();
+    if (this.#open !== undefined && !this.#inTurn) this.#wake();
+    if (this.#pages > WAL_PAGES_MAX) this.#checkpoint();
+    this.#tellIdle();
+  }
+
+  /** The disk is full, or worse: all that was open fails, and the state before it stands. */
+  #rollback(error: unknown): void {
+    const group = this.#open;
+    this.#open = undefined;
+    this.#database.rollback();
+    for (const fail of group?.failed ?? []) fail(error);
+  }
+
+  /** Copies the log into the database beside the running writes, then holds them for the last of it. */
+  #checkpoint(): void {
+    this.#pages = 0;
+    if (this.#checkpointer.busy) return;
+    void this.#checkpointer.run(async (step) => {
+      await step("PASSIVE");
+      this.#held = true;
+      await this.#idle();
+      await step("RESTART");
+      this.#held = false;
+      if (this.#writes.length > 0) this.#wake();
+    });
+  }
+
+  /** Resolves when no transaction is open or being synced, and none can begin but by new requests. */
+  #idle(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#whenIdle.push(resolve);
+      this.#wake();
+    });
+  }
+
+  #tellIdle(): void {
+    if (this.#inTurn || this.#open !== undefined || this.#syncing !== undefined) return;
+    if (this.#closed && (this.#reads.length > 0 || this.#writes.length > 0)) return;
+    for (const tell of this.#whenIdle.splice(0)) tell();
+  }
+}
+
+/** A view that remembers whether it showed anything that is not durable yet. */
+class DirtyView implements Snapshot {
+  /** The newest group whose writes were seen. */
+  seen: Group | undefined;
+  readonly #database: Database;
+  readonly #groups: readonly (Group | undefined)[];
+
+  constructor(database: Database, groups: readonly (Group | undefined)[]) {
+    this.#database = database;
+    this.#groups = groups;
+  }
+
+  get(key: Uint8Array): Uint8Array | undefined {
+    for (const group of this.#groups) {
+      if (group?.dirty.has(keyText(key))) this.seen = group;
+    }
+    return this.#database.get(key);
+  }
+
+  range(query: RangeQuery) {
+    for (const group of this.#groups) {
+      if (group !== undefined && touches(group.dirty, query)) this.seen = group;
+    }
+    return this.#database.range(query);
+  }
+
+  getHeap(id: Tick): Uint8Array | undefined {
+    return this.#database.getHeap(id); // found only through a key, which was looked at
+  }
+}
+
+function touches(dirty: ReadonlySet<string>, { from, to }: RangeQuery): boolean {
+  const first = keyText(from);
+  const end = keyText(to);
+  for (const key of dirty) if (key >= first && key < end) return true;
+  return false;
+}
+
+class SnapshotTx implements ReadTx {
+  readonly now: number;
+  readonly #view: Snapshot;
+
+  constructor(view: Snapshot, now: number) {
+    this.#view = view;
+    this.now = now;
+  }
+
+  async get(key: Uint8Array) {
+    return this.#view.get(key);
+  }
+
+  async range(query: RangeQuery) {
+    return this.#view.range(query);
+  }
+
+  async getHeap(id: Tick) {
+    return this.#view.getHeap(id);
+  }
+}

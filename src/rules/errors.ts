@@ -1,0 +1,238 @@
+/**
+ * Every error a client can see: its HTTP status and the sentence that goes with it, as Azure has them.
+ * A third part is the code on the wire where one code of Azure's has two statuses.
+ */
+export const errors = {
+  // Common to all services
+  AccountIsDisabled: [403, "The specified account is disabled."],
+  AuthenticationFailed: [
+    403,
+    "Server failed to authenticate the request. Make sure the value of the Authorization header is formed correctly including the signature.",
+  ],
+  AuthorizationFailure: [403, "This request is not authorized to perform this operation."],
+  ConditionHeadersNotSupported: [400, "Condition headers are not supported."],
+  ConditionNotMet: [
+    412,
+    "The condition specified using HTTP conditional header(s) is not met.",
+  ],
+  NotModified: [
+    304,
+    "The condition specified using HTTP conditional header(s) is not met.",
+    "ConditionNotMet",
+  ],
+  EmptyMetadataKey: [400, "The key for one of the metadata key-value pairs is empty."],
+  InternalError: [
+    500,
+    "The server encountered an internal error. Please retry the request.",
+  ],
+  InvalidAuthenticationInfo: [
+    400,
+    "Authentication information is not given in the correct format. Check the value of Authorization header.",
+  ],
+  InvalidHeaderValue: [
+    400,
+    "The value for one of the HTTP headers is not in the correct format.",
+  ],
+  InvalidHttpVerb: [400, "The HTTP verb specified was not recognized by the server."],
+  InvalidInput: [400, "One of the request inputs is not valid."],
+  InvalidMd5: [
+    400,
+    "The MD5 value specified in the request is invalid. MD5 value must be 128 bits and base64 encoded.",
+  ],
+  InvalidMetadata: [
+    400,
+    "The metadata specified is invalid. It has characters that are not permitted.",
+  ],
+  InvalidQueryParameterValue: [
+    400,
+    "Value for one of the query parameters specified in the request URI is invalid.",
+  ],
+  InvalidRange: [416, "The range specified is invalid for the current size of the resource."],
+  InvalidResourceName: [400, "The specified resource name contains invalid characters."],
+  InvalidUri: [400, "The requested URI does not represent any resource on the server."],
+  InvalidXmlDocument: [400, "XML specified is not syntactically valid."],
+  InvalidXmlNodeValue: [
+    400,
+    "The value for one of the XML nodes is not in the correct format.",
+  ],
+  Md5Mismatch: [
+    400,
+    "The MD5 value specified in the request did not match with the MD5 value calculated by the server.",
+  ],
+  MetadataTooLarge: [400, "The metadata specified exceeds the maximum permissible limit."],
+  MissingContentLengthHeader: [411, "The Content-Length header was not specified."],
+  MissingRequiredHeader: [
+    400,
+    "An HTTP header that's mandatory for this request is not specified.",
+  ],
+  MissingRequiredQueryParameter: [
+    400,
+    "A query parameter that's mandatory for this request is not specified.",
+  ],
+  MissingRequiredXmlNode: [400, "A required XML node was not specified in the request body."],
+  MultipleConditionHeadersNotSupported: [
+    400,
+    "Multiple condition headers are not supported.",
+  ],
+  NoAuthenticationInformation: [
+    401,
+    "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
+  ],
+  OperationTimedOut: [500, "The operation could not be completed within the permitted time."],
+  OutOfRangeInput: [
+    400,
+    "The specified resource name length is not within the permissible limits.",
+  ],
+  OutOfRangeQueryParameterValue: [
+    400,
+    "One of the query parameters specified in the request URI is outside the permissible range.",
+  ],
+  RequestBodyTooLarge: [
+    413,
+    "The request body is too large and exceeds the maximum permissible limit.",
+  ],
+  RequestHeaderFieldsTooLarge: [431, "The request's headers exceed the permissible size."],
+  RequestTimeout: [408, "The request was not received within the permitted time."],
+  RequestUrlFailedToParse: [400, "The url in the request could not be parsed."],
+  RequestUrlTooLong: [414, "The request's URL exceeds the permissible length.", "InvalidUri"],
+  ResourceNotFound: [404, "The specified resource does not exist."],
+  ServerBusy: [503, "The server is busy."],
+  UnsatisfiableCondition: [
+    400,
+    "The request includes an unsatisfiable condition for this operation.",
+  ],
+  UnsupportedHeader: [400, "One of the headers specified in the request is not supported."],
+  UnsupportedHttpVerb: [405, "The resource doesn't support specified Http Verb."],
+  UnsupportedQueryParameter: [
+    400,
+    "One of the query parameters specified in the request URI is not supported.",
+  ],
+  UnsupportedXmlNode: [
+    400,
+    "One of the XML nodes specified in the request body is not supported.",
+  ],
+
+  // Checksums
+  BothCrc64AndMd5HeaderPresent: [
+    400,
+    "Both x-ms-content-crc64 header and Content-MD5 header are present.",
+  ],
+  Crc64Mismatch: [
+    400,
+    "The CRC64 value specified in the request did not match with the CRC64 value calculated by the server.",
+  ],
+
+  // Leases
+  LeaseAlreadyPresent: [409, "There is already a lease present."],
+  LeaseIdMismatchWithBlobOperation: [
+    412,
+    "The lease ID specified did not match the lease ID for the blob.",
+  ],
+  LeaseIdMismatchWithContainerOperation: [
+    412,
+    "The lease ID specified did not match the lease ID for the container.",
+  ],
+  LeaseIdMismatchWithLeaseOperation: [
+    409,
+    "The lease ID specified did not match the lease ID for the blob/container.",
+  ],
+  LeaseIdMissing: [
+    412,
+    "There is currently a lease on the blob/container and no lease ID was specified in the request.",
+  ],
+  LeaseIsBreakingAndCannotBeAcquired: [
+    409,
+    "The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken.",
+  ],
+  LeaseIsBreakingAndCannotBeChanged: [
+    409,
+    "The lease ID matched, but the lease is currently in breaking state and cannot be changed.",
+  ],
+  LeaseIsBrokenAndCannotBeRenewed: [
+    409,
+    "The lease ID matched, but the lease has been broken explicitly and cannot be renewed.",
+  ],
+  LeaseLost: [
+    412,
+    "A lease ID was specified, but the lease for the blob/container has expired.",
+  ],
+  LeaseNotPresentWithBlobOperation: [412, "There is currently no lease on the blob."],
+  LeaseNotPresentWithContainerOperation: [412, "There is currently no lease on the container."],
+  LeaseNotPresentWithLeaseOperation: [409, "There is currently no lease on the blob/container."],
+
+  // Blob service
+  AccessTierNotSupportedForBlobType: [
+    400,
+    "The access tier is not supported for this blob type.",
+  ],
+  BlobAlreadyExists: [409, "The specified blob already exists."],
+  BlobArchived: [409, "This operation is not permitted on an archived blob."],
+  BlobBeingRehydrated: [
+    409,
+    "This operation is not permitted because the blob is being rehydrated.",
+  ],
+  BlobNotFound: [404, "The specified blob does not exist."],
+  BlockCountExceedsLimit: [
+    409,
+    "The uncommitted block count cannot exceed the maximum limit of 100,000 blocks.",
+  ],
+  BlockListTooLong: [400, "The block list may not contain more than 50,000 blocks."],
+  ContainerAlreadyExists: [409, "The specified container already exists."],
+  ContainerNotFound: [404, "The specified container does not exist."],
+  DuplicateTagNames: [400, "The tags specified contain duplicate names."],
+  EmptyTagName: [400, "The name of one of the tag key-value pairs is empty."],
+  InvalidBlobOrBlock: [400, "The specified blob or block content is invalid."],
+  InvalidBlobTier: [400, "The specified blob tier is invalid."],
+  InvalidBlobType: [409, "The blob type is invalid for this operation."],
+  InvalidBlockId: [
+    400,
+    "The specified block ID is invalid. The block ID must be Base64-encoded.",
+  ],
+  InvalidBlockList: [400, "The specified block list is invalid."],
+  InvalidOperation: [400, "Invalid operation against a blob snapshot."],
+  InvalidTag: [
+    400,
+    "The tags specified are invalid. It contains characters that are not permitted.",
+  ],
+  SnapshotsPresent: [409, "This operation is not permitted while the blob has snapshots."],
+  TagsTooLarge: [400, "The tags specified exceed the maximum permissible limit."],
+} as const satisfies Record<string, readonly [status: number, message: string, wire?: string]>;
+
+export type ErrorCode = keyof typeof errors;
+
+/** Named values that the error's XML carries beside code and message, such as HeaderName. */
+export type ErrorDetails = Readonly<Record<string, string>>;
+
+/** Thrown by operations; caught only where the wire is known, in http/server.ts. */
+export class StorageError extends Error {
+  readonly code: ErrorCode;
+  readonly details: ErrorDetails;
+
+  constructor(code: ErrorCode, details: ErrorDetails = {}) {
+    // A refusal is an answer, not a fault: no stack is worth gathering for it.
+    const limit = Error.stackTraceLimit;
+    Error.stackTraceLimit = 0;
+    super(errors[code][1]);
+    Error.stackTraceLimit = limit;
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** Throws what a rule found wrong, if it found anything. */
+export function refuse(code: ErrorCode | undefined): void {
+  if (code !== undefined) throw new StorageError(code);
+}
+
+export const invalidHeader = (name: string, value: string): StorageError =>
+  new StorageError("InvalidHeaderValue", { HeaderName: name, HeaderValue: value });
+
+export const missingHeader = (name: string): StorageError =>
+  new StorageError("MissingRequiredHeader", { HeaderName: name });
+
+export const invalidQuery = (name: string, value: string, reason?: string): StorageError =>
+  new StorageError("InvalidQueryParameterValue", {
+    QueryParameterName: name,
+    QueryParameterValue: value,
+    ...(reason === undefined ? {} : { Reason: reason }),
+  });

@@ -1,0 +1,111 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** A server that tests speak to: ours, started for them, or the one LAZULI_TEST_ENDPOINT names. */
+export type TestServer = {
+  /** http://127.0.0.1:PORT */
+  readonly origin: string;
+  /** The origin with the account's name behind it. */
+  readonly url: string;
+  readonly account: string;
+  readonly key: string;
+  readonly connectionString: string;
+  readonly directory: string;
+  readonly pid: number;
+  /** All the server printed so far. */
+  output(): string;
+  /** SIGTERM, and waits for the end; gives the exit code. The data goes too, unless it is `keep`. */
+  stop(keep?: "keep"): Promise<number | null>;
+  /** SIGKILL to the whole process group, and waits for the end; the data stays. */
+  kill(): Promise<void>;
+};
+
+export const ACCOUNT = "devstoreaccount1";
+export const KEY =
+  "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+export type StartOptions = {
+  /** Where the data is; a fresh folder if not given. */
+  readonly directory?: string;
+  /** Further flags for the command line. */
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+};
+
+const START_LIMIT_MS = 30_000;
+
+/** Starts a server on free ports and resolves when it answers. */
+export async function startServer(options: StartOptions = {}): Promise<TestServer> {
+  const given = process.env.LAZULI_TEST_ENDPOINT;
+  if (given !== undefined) return external(given);
+  const directory = options.directory ?? mkdtempSync(join(tmpdir(), "lazuli-test-"));
+  const ports = ["blob", "queue", "table", "file", "smb"].flatMap((name) => [`--${name}Port`, "0"]);
+  const args = ["src/main.ts", "--location", directory, ...ports, "--silent", ...(options.args ?? [])];
+  const child = spawn(process.execPath, args, {
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, ...options.env },
+  });
+  let output = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    output += text;
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    output += text;
+  });
+  const exited = once(child, "exit");
+  const origin = await listening(child, () => output);
+  return {
+    origin,
+    url: `${origin}/${ACCOUNT}`,
+    account: ACCOUNT,
+    key: KEY,
+    connectionString: connectionString(origin),
+    directory,
+    pid: child.pid ?? 0,
+    output: () => output,
+    async stop(keep) {
+      child.kill("SIGTERM");
+      const [code] = (await exited) as [number | null];
+      if (keep === undefined) rmSync(directory, { recursive: true, force: true });
+      return code;
+    },
+    async kill() {
+      process.kill(-(child.pid ?? 0), "SIGKILL");
+      await exited;
+    },
+  };
+}
+
+const connectionString = (origin: string) =>
+  `DefaultEndpointsProtocol=http;AccountName=${ACCOUNT};AccountKey=${KEY};BlobEndpoint=${origin}/${ACCOUNT};`;
+
+/** The origin of the blob service, from the line that the server prints when it listens. */
+async function listening(child: ChildProcess, output: () => string): Promise<string> {
+  const until = Date.now() + START_LIMIT_MS;
+  for (;;) {
+    const origin = /^\s*Blob\b.*?(https?:\/\/[\w.]+:\d+)/m.exec(output())?.[1];
+    if (origin !== undefined && /^Ready\b/m.test(output())) return origin;
+    if (child.exitCode !== null || Date.now() > until) {
+      child.kill("SIGKILL");
+      throw new Error(`the server did not start:\n${output()}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+const external = (origin: string): TestServer => ({
+  origin,
+  url: `${origin}/${ACCOUNT}`,
+  account: ACCOUNT,
+  key: KEY,
+  connectionString: connectionString(origin),
+  directory: "",
+  pid: 0,
+  output: () => "",
+  stop: async () => 0,
+  kill: async () => {},
+});
