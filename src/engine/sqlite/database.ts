@@ -100,23 +100,27 @@ function statements(sql: DatabaseSync, path: string, wal: number, lock: Database
     statement.setReturnArrays(true);
     return statement;
   };
+  /** The result of a run names the last number of the heap, which is too large for a double. */
+  const running = (text: string) => {
+    const statement = sql.prepare(text);
+    statement.setReadBigInts(true);
+    return statement;
+  };
   const get = arrays("SELECT value FROM record WHERE key = ?");
   const up = arrays("SELECT key, value FROM record WHERE key >= ? AND key < ? ORDER BY key LIMIT ?");
   const down = arrays(
     "SELECT key, value FROM record WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT ?",
   );
-  const put = sql.prepare("INSERT OR REPLACE INTO record VALUES (?, ?)");
-  const remove = sql.prepare("DELETE FROM record WHERE key = ?");
+  const put = running("INSERT OR REPLACE INTO record VALUES (?, ?)");
+  const remove = running("DELETE FROM record WHERE key = ?");
   const getHeap = arrays("SELECT value FROM heap WHERE id = ?");
-  const putHeap = sql.prepare("INSERT INTO heap VALUES (?, ?)");
-  putHeap.setReadBigInts(true); // its result names the number, which is too large for a double
-  const removeHeap = sql.prepare("DELETE FROM heap WHERE id = ?");
-  const lastTick = sql.prepare("SELECT last FROM tick");
-  lastTick.setReadBigInts(true);
-  const setLastTick = sql.prepare("UPDATE tick SET last = ?");
-  const deferred = sql.prepare("BEGIN");
-  const immediate = sql.prepare("BEGIN IMMEDIATE");
-  const commit = sql.prepare("COMMIT");
+  const putHeap = running("INSERT INTO heap VALUES (?, ?)");
+  const removeHeap = running("DELETE FROM heap WHERE id = ?");
+  const lastTick = running("SELECT last FROM tick");
+  const setLastTick = running("UPDATE tick SET last = ?");
+  const deferred = running("BEGIN");
+  const immediate = running("BEGIN IMMEDIATE");
+  const commit = running("COMMIT");
   const firstOf = (row: unknown) => (row as [Uint8Array] | undefined)?.[0];
   return {
     path,
