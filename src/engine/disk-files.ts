@@ -1,0 +1,290 @@
+import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { Ids } from "../base/ids.ts";
+import type { Log } from "../base/log.ts";
+import type { Disk } from "./disk.ts";
+import {
+  type ChunkFiles,
+  CorruptFile,
+  type FileWriter,
+  type StoredFile,
+  SUM_BLOCK_SIZE,
+} from "./files.ts";
+import { checkSums, Sums } from "./sums.ts";
+
+const FLUSH_SIZE = 1024 * 1024;
+const READ_SIZE = 4 * SUM_BLOCK_SIZE;
+const FOLDERS = Array.from({ length: 256 }, (_, i) => i.toString(16).padStart(2, "0"));
+/** Freed files are kept for a while: to write over a file again is several times faster than a new one. */
+const SPARE_MS = 30_000;
+const SPARE_BYTES_MAX = 1024 * 1024 * 1024;
+const SPARE_SIZE_MIN = 64 * 1024;
+
+type Spare = { readonly name: string; readonly since: number };
+
+export type DiskFilesOptions = {
+  /** The folder "chunks" is made below it. */
+  readonly directory: string;
+  readonly disk: Disk;
+  readonly ids: Ids;
+  readonly log: Log;
+};
+
+/** Chunks as files of the data directory, 256 folders wide, each synced before anyone names it. */
+export async function diskFiles(options: DiskFilesOptions): Promise<ChunkFiles> {
+  const root = join(options.directory, "chunks");
+  const last = join(root, FOLDERS.at(-1) ?? "");
+  if (!existsSync(last)) {
+    for (const folder of FOLDERS) await options.disk.makeDirectory(join(root, folder));
+  }
+  await options.disk.syncDirectory(root);
+  await options.disk.syncDirectory(options.directory);
+  return new DiskFiles(root, options);
+}
+
+class DiskFiles implements ChunkFiles {
+  readonly #root: string;
+  readonly #disk: Disk;
+  readonly #ids: Ids;
+  readonly #log: Log;
+  /** Not yet named by a record, or spare: the sweep leaves them alone. */
+  readonly #ours = new Set<string>();
+  readonly #held = new Map<string, number>();
+  readonly #freed = new Set<string>();
+  readonly #spares = new Map<number, Spare[]>();
+  readonly #folderSyncs = new Map<string, FolderSync>();
+  readonly #timer: NodeJS.Timeout;
+  #spareBytes = 0;
+  #removals: Promise<unknown> = Promise.resolve();
+
+  constructor(root: string, { disk, ids, log }: DiskFilesOptions) {
+    this.#root = root;
+    this.#disk = disk;
+    this.#ids = ids;
+    this.#log = log;
+    this.#timer = setInterval(() => this.#dropOldSpares(), SPARE_MS / 2).unref();
+  }
+
+  async create(size: number): Promise<FileWriter> {
+    const spare = this.#takeSpare(classOf(size));
+    const name = spare?.name ?? `${this.#ids.guid().replaceAll("-", "")}-${classOf(size)}`;
+    this.#ours.add(name);
+    const path = this.#path(name);
+    const file = await this.#disk.open(path, spare === undefined ? "new" : "old");
+    return new DiskWriter(this.#disk, file, name, {
+      // A spare's entry in its folder is durable already.
+      finished: () => (spare === undefined ? this.#syncFolder(name) : undefined),
+      abandoned: () => this.free(name),
+    });
+  }
+
+  async *read(file: StoredFile, offset: number, count: number): AsyncGenerator<Uint8Array> {
+    const sums = Buffer.from(file.sums, "base64");
+    const handle = await this.#disk.open(this.#path(file.name), "old").catch(() => {
+      throw new CorruptFile(file.name, offset);
+    });
+    try {
+      const end = offset + count;
+      let at = offset - (offset % SUM_BLOCK_SIZE);
+      while (at < end) {
+        const lastBlock = Math.ceil(Math.min(end, at + READ_SIZE) / SUM_BLOCK_SIZE) * SUM_BLOCK_SIZE;
+        const bytes = Buffer.allocUnsafeSlow(Math.min(lastBlock, file.size) - at);
+        const found = await this.#disk.read(handle, bytes, at);
+        if (found < bytes.length) throw new CorruptFile(file.name, at + found);
+        checkSums(file, sums, at, bytes);
+        yield bytes.subarray(Math.max(0, offset - at), Math.min(bytes.length, end - at));
+        at += bytes.length;
+      }
+    } finally {
+      await this.#disk.close(handle);
+    }
+  }
+
+  hold(name: string): void {
+    this.#held.set(name, (this.#held.get(name) ?? 0) + 1);
+  }
+
+  letGo(name: string): void {
+    const count = (this.#held.get(name) ?? 0) - 1;
+    if (count > 0) this.#held.set(name, count);
+    else this.#held.delete(name);
+    if (count <= 0 && this.#freed.delete(name)) this.free(name);
+  }
+
+  settle(name: string): void {
+    this.#ours.delete(name);
+  }
+
+  free(name: string): void {
+    this.#ours.add(name);
+    if (this.#held.has(name)) {
+      this.#freed.add(name);
+      return;
+    }
+    const size = sizeOf(name);
+    if (size < SPARE_SIZE_MIN || this.#spareBytes + size > SPARE_BYTES_MAX) {
+      this.#remove(name);
+      return;
+    }
+    const spares = this.#spares.get(size) ?? [];
+    spares.push({ name, since: performance.now() });
+    this.#spares.set(size, spares);
+    this.#spareBytes += size;
+  }
+
+  async sweep(
+    isNamed: (names: readonly string[]) => Promise<ReadonlySet<string>>,
+  ): Promise<number> {
+    let count = 0;
+    for (const folder of FOLDERS) {
+      // What is being made now is asked first: it can only become named, never the other way round.
+      const names = (await readdir(join(this.#root, folder))).filter((name) => !this.#ours.has(name));
+      const named = names.length === 0 ? new Set<string>() : await isNamed(names);
+      for (const name of names) {
+        if (named.has(name)) continue;
+        this.#remove(name);
+        count++;
+      }
+    }
+    await this.#removals;
+    return count;
+  }
+
+  async *list(): AsyncGenerator<string> {
+    for (const folder of FOLDERS) yield* await readdir(join(this.#root, folder));
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    for (const spares of this.#spares.values()) for (const { name } of spares) this.#remove(name);
+    await this.#removals;
+  }
+
+  #path(name: string): string {
+    return join(this.#root, name.slice(0, 2), name);
+  }
+
+  #takeSpare(size: number): Spare | undefined {
+    const spare = this.#spares.get(size)?.pop();
+    if (spare !== undefined) this.#spareBytes -= size;
+    return spare;
+  }
+
+  #dropOldSpares(): void {
+    const oldest = performance.now() - SPARE_MS;
+    for (const [size, spares] of this.#spares) {
+      const fresh = spares.filter(({ since }) => since > oldest);
+      for (const { name, since } of spares) if (since <= oldest) this.#remove(name);
+      this.#spareBytes -= (spares.length - fresh.length) * size;
+      this.#spares.set(size, fresh);
+    }
+  }
+
+  #remove(name: string): void {
+    const done = this.#disk.remove(this.#path(name)).then(
+      () => void this.#ours.delete(name),
+      (error) => this.#log.warn("a chunk file could not be removed", { name, error: String(error) }),
+    );
+    this.#removals = Promise.all([this.#removals, done]);
+  }
+
+  /** Makes a new file's entry durable; those that ask while one sync is under way share the next. */
+  #syncFolder(name: string): Promise<void> {
+    const path = join(this.#root, name.slice(0, 2));
+    let sync = this.#folderSyncs.get(path);
+    if (sync === undefined) {
+      sync = new FolderSync(() => this.#disk.syncDirectory(path));
+      this.#folderSyncs.set(path, sync);
+    }
+    return sync.next();
+  }
+}
+
+class FolderSync {
+  readonly #sync: () => Promise<void>;
+  #current: Promise<void> = Promise.resolve();
+  #following: Promise<void> | undefined;
+
+  constructor(sync: () => Promise<void>) {
+    this.#sync = sync;
+  }
+
+  next(): Promise<void> {
+    this.#following ??= this.#current.then(() => {
+      this.#following = undefined;
+      const done = this.#sync();
+      this.#current = done.catch(() => {});
+      return done;
+    });
+    return this.#following;
+  }
+}
+
+/** Files come in sizes of powers of two, so that a spare one fits; the name ends with its size. */
+function classOf(size: number): number {
+  let bound = 1024;
+  while (bound < size) bound *= 2;
+  return bound;
+}
+
+const sizeOf = (name: string): number => Number(name.slice(name.indexOf("-") + 1)) || 0;
+
+class DiskWriter implements FileWriter {
+  readonly #disk: Disk;
+  readonly #file: number;
+  readonly #name: string;
+  readonly #on: { finished(): Promise<void> | undefined; abandoned(): void };
+  readonly #sums = new Sums();
+  #parts: Uint8Array[] = [];
+  #waiting = 0;
+  #written = 0;
+  #writing: Promise<void> | undefined;
+
+  constructor(
+    disk: Disk,
+    file: number,
+    name: string,
+    on: { finished(): Promise<void> | undefined; abandoned(): void },
+  ) {
+    this.#disk = disk;
+    this.#file = file;
+    this.#name = name;
+    this.#on = on;
+  }
+
+  write(bytes: Uint8Array): Promise<void> | undefined {
+    this.#sums.add(bytes);
+    this.#parts.push(bytes);
+    this.#waiting += bytes.length;
+    return this.#waiting >= FLUSH_SIZE ? this.#flush() : undefined;
+  }
+
+  async finish(): Promise<StoredFile> {
+    await this.#flush();
+    await this.#writing;
+    await this.#disk.sync(this.#file);
+    await this.#disk.close(this.#file);
+    await this.#on.finished();
+    return { name: this.#name, size: this.#written, sums: this.#sums.digest() };
+  }
+
+  async abandon(): Promise<void> {
+    await this.#writing?.catch(() => {});
+    await this.#disk.close(this.#file).catch(() => {});
+    this.#on.abandoned();
+  }
+
+  /** Begins to write what waits, once the write before it is done: one is under way while the next fills up. */
+  async #flush(): Promise<void> {
+    await this.#writing;
+    if (this.#waiting === 0) return;
+    const parts = this.#parts;
+    const position = this.#written;
+    this.#written += this.#waiting;
+    this.#parts = [];
+    this.#waiting = 0;
+    this.#writing = this.#disk.write(this.#file, parts, position);
+    this.#writing.catch(() => {}); // awaited by the next flush or by finish, which then fails
+  }
+}

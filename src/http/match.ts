@@ -1,0 +1,55 @@
+import { invalidHeader, invalidQuery, missingHeader, StorageError } from "../rules/errors.ts";
+import type { Match, Operation, Request } from "./operation.ts";
+
+/** Finds the row of a request; built once from the rows. */
+export type Router = (request: Request) => Operation;
+
+/** What tells rows apart before their headers are looked at. */
+export const routeKey = ({ method, on, restype = "", comp = "" }: Match): string =>
+  `${method} ${on} restype=${restype} comp=${comp}`;
+
+/** A map of all rows; where several share a key, a header of the request decides. */
+export function router(operations: readonly Operation[]): Router {
+  const routes = new Map<string, Operation[]>();
+  for (const operation of operations) {
+    const key = routeKey(operation.match);
+    const rows = routes.get(key) ?? [];
+    rows.push(operation);
+    routes.set(key, rows);
+  }
+  return (request) => {
+    const { method, level: on, query } = request;
+    const restype = query.get("restype") ?? "";
+    const comp = query.get("comp") ?? "";
+    const rows = routes.get(routeKey({ method, on, restype, comp }));
+    if (rows === undefined) throw unmatched(request, routes, { on, restype, comp });
+    const row = rows.find(({ match }) => hasHeader(request, match));
+    if (row !== undefined) return row;
+    const name = rows[0]?.match.header?.name ?? "";
+    const value = request.header(name);
+    throw value === undefined ? missingHeader(name) : invalidHeader(name, value);
+  };
+}
+
+function hasHeader(request: Request, { header }: Match): boolean {
+  if (header === undefined) return true;
+  const value = request.header(header.name);
+  return header.value === undefined ? value !== undefined : value === header.value;
+}
+
+const METHODS = ["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH", "MERGE"];
+
+/** Why there is no such operation: the verb, or the parameters. */
+function unmatched(
+  { method }: Request,
+  routes: ReadonlyMap<string, unknown>,
+  rest: Omit<Match, "method">,
+): StorageError {
+  const known = METHODS.some((other) => routes.has(routeKey({ ...rest, method: other })));
+  if (known || !METHODS.includes(method)) return new StorageError("UnsupportedHttpVerb");
+  if (rest.comp !== undefined && rest.comp !== "") return invalidQuery("comp", rest.comp);
+  if (rest.restype !== undefined && rest.restype !== "") return invalidQuery("restype", rest.restype);
+  return rest.on === "service"
+    ? new StorageError("MissingRequiredQueryParameter", { QueryParameterName: "comp" })
+    : new StorageError("UnsupportedHttpVerb");
+}

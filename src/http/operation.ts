@@ -1,0 +1,185 @@
+import type { ByteStream } from "../base/bytes.ts";
+import type { XmlElement } from "../base/xml.ts";
+import type { Instant, Tick } from "../base/time.ts";
+import type { ReadTx, WriteTx } from "../engine/engine.ts";
+import type { Conditions, ConditionUse, Versioned } from "../rules/conditions.ts";
+import type { ErrorCode } from "../rules/errors.ts";
+import type { Lease, LeaseCodes } from "../rules/lease.ts";
+import type { ServiceVersion } from "../rules/versions.ts";
+import type { Contents, Opened, Staged } from "../store/content.ts";
+import type { Ids } from "../base/ids.ts";
+
+export type Service = "blob" | "queue" | "table" | "file";
+
+/** What a URL names, by its depth. */
+export type Level = "service" | "container" | "blob";
+
+/** A parsed request: what the wire said. Headers of one operation only are read by its `input`. */
+export type Request = {
+  readonly id: string;
+  readonly clientId: string | undefined;
+  readonly method: string;
+  readonly service: Service;
+  readonly account: string;
+  readonly level: Level;
+  readonly container: string;
+  readonly blob: string;
+  /** The base of the service's URLs, with a slash at the end. */
+  readonly endpoint: string;
+  readonly version: ServiceVersion;
+  readonly query: ReadonlyMap<string, string>;
+  readonly conditions: Conditions;
+  readonly leaseId: string | undefined;
+  readonly snapshot: Tick | undefined;
+  readonly body: RequestBody;
+  header(name: string): string | undefined;
+  /** Names and values of the headers that begin with `prefix`, names as they were sent, without it. */
+  headersFrom(prefix: string): [string, string][];
+};
+
+export type RequestBody = {
+  /** As Content-Length has it; undefined if the length was not announced. */
+  readonly size: number | undefined;
+  /** All of it, in memory; only where `size` is known to be small. */
+  whole(): Promise<Buffer>;
+  stream(): ByteStream;
+};
+
+export type HeaderValue = string | number | boolean | undefined;
+
+/** What goes back; a header that is undefined is left out. */
+export type Reply = {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, HeaderValue>>;
+  readonly body?: string | Opened;
+};
+
+/** Anything that conditional headers and leases can be about. */
+export type Guarded = Versioned & { readonly lease: Lease };
+
+/** How http/run.ts finds what an operation is about, and what it answers when it is not there. */
+export type Target<P, R extends Guarded> = {
+  /** `place` is where it is or would be; throws if not even that exists. */
+  find(tx: ReadTx, request: Request): Promise<{ place: P; found: R | undefined }>;
+  readonly missing: ErrorCode;
+  readonly leaseCodes: LeaseCodes;
+};
+
+export type Guard<P, R extends Guarded> = {
+  readonly on: Target<P, R>;
+  /** How conditional headers are judged; "none" refuses them. */
+  readonly conditions: ConditionUse | "none";
+  /** Whether a held lease must be named ("guarded"), may be ("free"), or is the operation's own matter. */
+  readonly lease: "guarded" | "free" | "own";
+  /** Whether the operation may find nothing, and make it. */
+  readonly creates?: boolean;
+};
+
+/** The body of a request after it was received, by what the row says it is. */
+export type Received = {
+  readonly xml: XmlElement | undefined;
+  readonly staged: Staged;
+  /** Base64 MD5 and CRC-64 of the bytes, as far as they were computed. */
+  readonly md5: string | undefined;
+  readonly crc64: string | undefined;
+};
+
+/** What `apply` has to work with, beside the transaction. */
+export type Surroundings = {
+  readonly contents: Contents;
+  readonly ids: Ids;
+  readonly settings: Settings;
+};
+
+/** What the configuration says that operations need. */
+export type Settings = { readonly rehydrateMs: number };
+
+export type Call<Tx, I, P, R> = {
+  readonly tx: Tx;
+  readonly request: Request;
+  readonly input: I;
+  readonly received: Received;
+  readonly place: P;
+  readonly found: R;
+  readonly around: Surroundings;
+};
+
+/** How the parts of a row that are the same for reading and writing look. */
+type Row<I, P, R extends Guarded> = {
+  /** As the reference names it. */
+  readonly name: string;
+  /** What tells it from every other row; tools/operations.test.ts proves that no two are alike. */
+  readonly match: Match;
+  /** The SAS letters any of which allows it, and the account SAS resource type. */
+  readonly allow: { readonly sas: string; readonly resource: "s" | "c" | "o" };
+  /** Whether `?snapshot=` may be there. */
+  readonly snapshots?: boolean;
+  readonly body?: BodyRule;
+  /** Reads and checks the headers and parameters that only this operation has. */
+  readonly input?: (request: Request, received: Pick<Received, "xml">) => I;
+  readonly guard: Guard<P, R>;
+};
+
+export type Match = {
+  readonly method: string;
+  readonly on: Level;
+  readonly restype?: string;
+  readonly comp?: string;
+  /** A header that must be there, with this value if one is given. */
+  readonly header?: { readonly name: string; readonly value?: string };
+};
+
+export type BodyRule =
+  /** A document of at most `sizeMax` bytes; `optional` if none may mean the same as an empty one. */
+  | { readonly kind: "xml"; readonly sizeMax: number; readonly optional?: boolean }
+  /** Bytes to be kept; which sums are computed whatever the request asks for. */
+  | {
+      readonly kind: "bytes";
+      readonly sizeMax: (version: ServiceVersion) => number;
+      readonly md5: "always" | "if-sent";
+      /** Headers that may carry the MD5 to be checked, the first one that is there counts. */
+      readonly md5Headers: readonly string[];
+    };
+
+export type ReadOperation<I, P, R extends Guarded> = Row<I, P, R> & {
+  readonly kind: "read";
+  apply(call: Call<ReadTx, I, P, R>): Promise<Reply>;
+};
+
+export type WriteOperation<I, P, R extends Guarded> = Row<I, P, R> & {
+  readonly kind: "write";
+  /** Runs in the transaction, and again on a conflict: nothing may happen outside `tx`. */
+  apply(call: Call<WriteTx, I, P, R>): Promise<Reply>;
+};
+
+/** One row of Azure's REST reference. */
+// biome-ignore lint/suspicious/noExplicitAny: rows of all kinds stand in one list; each is checked where it is made
+export type Operation = ReadOperation<any, any, any> | WriteOperation<any, any, any>;
+
+export const readOperation = <I, P, R extends Guarded>(
+  row: Omit<ReadOperation<I, P, R>, "kind">,
+): Operation => ({ ...row, kind: "read" });
+
+export const writeOperation = <I, P, R extends Guarded>(
+  row: Omit<WriteOperation<I, P, R>, "kind">,
+): Operation => ({ ...row, kind: "write" });
+
+/** A write that makes its target where there is none: `found` may be undefined. */
+export const createOperation = <I, P, R extends Guarded>(
+  row: Omit<WriteOperation<I, P, R>, "kind" | "apply"> & {
+    apply(call: Call<WriteTx, I, P, R | undefined>): Promise<Reply>;
+  },
+): Operation => ({ ...row, guard: { ...row.guard, creates: true }, kind: "write" });
+
+/** A target for operations on the service itself, which is always there and has neither ETag nor lease. */
+export const theService: Target<undefined, Guarded> = {
+  find: async () => ({
+    place: undefined,
+    found: { etag: "", modifiedAt: 0 as Instant, lease: { state: "available" } },
+  }),
+  missing: "ResourceNotFound",
+  leaseCodes: {
+    mismatch: "LeaseIdMismatchWithContainerOperation",
+    notPresent: "LeaseNotPresentWithContainerOperation",
+  },
+};

@@ -1,0 +1,194 @@
+import type { IncomingMessage } from "node:http";
+import { parseTickText } from "../base/time.ts";
+import { invalidHeader, invalidQuery, StorageError } from "../rules/errors.ts";
+import { parseGuid } from "../rules/names.ts";
+import { isServiceVersion, NEWEST_VERSION } from "../rules/versions.ts";
+import { receiveBody } from "./body.ts";
+import { parseConditions } from "./conditions.ts";
+import type { Level, Request, Service } from "./operation.ts";
+
+const URL_SIZE_MAX = 32 * 1024;
+const HEADER_COUNT_MAX = 256;
+const CLIENT_ID_FORM = /^[\x21-\x7e]{1,1024}$/;
+
+/** The URL taken apart; all that can be known before the request is authorized. */
+export type Address = {
+  readonly account: string;
+  /** Whether the account stands in the host's name, not in the path. */
+  readonly hostStyle: boolean;
+  /** Everything before the query, as it was sent. */
+  readonly rawPath: string;
+  /** The path's parts after the account, decoded. */
+  readonly segments: readonly string[];
+  /** Parameters in the order they were sent, names in lower case, values decoded. */
+  readonly parameters: readonly (readonly [string, string])[];
+  readonly endpoint: string;
+};
+
+const HOST_FORM = /^([a-z0-9]{3,24})(-secondary)?\.(blob|queue|table|file|dfs|web)\./i;
+
+/** Whether the request's account is in its host or in its path, and what the path and query say. */
+export function parseAddress(incoming: IncomingMessage, secure: boolean): Address {
+  const url = incoming.url ?? "/";
+  if (url.length > URL_SIZE_MAX) throw new StorageError("RequestUrlTooLong");
+  if (incoming.rawHeaders.length / 2 > HEADER_COUNT_MAX) {
+    throw new StorageError("RequestHeaderFieldsTooLarge");
+  }
+  const questionMark = url.indexOf("?");
+  const rawPath = pathOf(questionMark === -1 ? url : url.slice(0, questionMark));
+  const parameters = questionMark === -1 ? [] : parseQuery(url.slice(questionMark + 1));
+  const host = incoming.headers.host ?? "localhost";
+  const named = HOST_FORM.exec(host);
+  const parts = rawPath.slice(1).split("/").map(decoded);
+  const origin = `${secure ? "https" : "http"}://${host}/`;
+  if (named?.[1] !== undefined) {
+    const account = named[1].toLowerCase();
+    return { account, hostStyle: true, rawPath, segments: parts, parameters, endpoint: origin };
+  }
+  const [first = "", ...segments] = parts;
+  const account = first.replace(/-secondary$/, "");
+  const endpoint = `${origin}${first}/`;
+  return { account, hostStyle: false, rawPath, segments, parameters, endpoint };
+}
+
+/** Clients of a proxy send a whole URL; we are none, but its path is what they mean. */
+function pathOf(target: string): string {
+  if (target.startsWith("/")) return target;
+  const match = /^https?:\/\/[^/]*(\/.*)?$/i.exec(target);
+  if (match === null) throw new StorageError("InvalidUri");
+  return match[1] ?? "/";
+}
+
+function decoded(text: string): string {
+  if (!text.includes("%")) return text;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new StorageError("InvalidUri");
+  }
+}
+
+function parseQuery(text: string): [string, string][] {
+  const pairs: [string, string][] = [];
+  for (const pair of text.split("&")) {
+    if (pair === "") continue;
+    const at = pair.indexOf("=");
+    const name = at === -1 ? pair : pair.slice(0, at);
+    pairs.push([decoded(name).toLowerCase(), at === -1 ? "" : decoded(pair.slice(at + 1))]);
+  }
+  return pairs;
+}
+
+export type RequestIds = { readonly id: string; readonly clientId: string | undefined };
+
+/** The client's own id for the request, if it is one that may be sent back. */
+export function clientIdOf(incoming: IncomingMessage): string | undefined {
+  const id = incoming.headers["x-ms-client-request-id"];
+  return typeof id === "string" && CLIENT_ID_FORM.test(id) ? id : undefined;
+}
+
+/** The request as a value; the headers that all operations share are checked here. */
+export function parseRequest(
+  incoming: IncomingMessage,
+  service: Service,
+  address: Address,
+  ids: RequestIds,
+  defaultVersion: string | undefined,
+): Request {
+  const { headers } = incoming;
+  const header = (name: string): string | undefined => {
+    const value = headers[name];
+    return typeof value === "string" ? value : value?.join(",");
+  };
+  refuseUnsupported(header);
+  const query = new Map<string, string>();
+  for (const [name, value] of address.parameters) if (!query.has(name)) query.set(name, value);
+  return {
+    ...ids,
+    method: incoming.method ?? "GET",
+    service,
+    account: address.account,
+    ...placeOf(address.segments, query),
+    endpoint: address.endpoint,
+    version: versionOf(header("x-ms-version") ?? query.get("api-version") ?? defaultVersion),
+    query,
+    conditions: parseConditions(header),
+    leaseId: guidOf(header, "x-ms-lease-id"),
+    snapshot: snapshotOf(query),
+    body: receiveBody(incoming),
+    header,
+    headersFrom: (prefix) => headersFrom(incoming.rawHeaders, prefix),
+  };
+}
+
+/** Headers that change what an operation means, and that we cannot honour yet: refused, never ignored. */
+const UNSUPPORTED = [
+  "x-ms-if-tags",
+  "x-ms-encryption-key",
+  "x-ms-structured-body",
+  "x-ms-immutability-policy-until-date",
+  "x-ms-immutability-policy-mode",
+  "x-ms-legal-hold",
+];
+
+function refuseUnsupported(header: (name: string) => string | undefined): void {
+  for (const name of UNSUPPORTED) {
+    if (header(name) !== undefined) throw new StorageError("UnsupportedHeader", { HeaderName: name });
+  }
+}
+
+function versionOf(text: string | undefined): string {
+  if (text === undefined) return NEWEST_VERSION;
+  if (!isServiceVersion(text)) throw invalidHeader("x-ms-version", text);
+  return text;
+}
+
+function snapshotOf(query: ReadonlyMap<string, string>): bigint | undefined {
+  const text = query.get("snapshot");
+  if (text === undefined) return undefined;
+  const tick = parseTickText(text);
+  if (tick === undefined) throw invalidQuery("snapshot", text);
+  return tick;
+}
+
+/** A header that holds a GUID, in lower case with dashes. */
+export function guidOf(
+  header: (name: string) => string | undefined,
+  name: string,
+): string | undefined {
+  const text = header(name);
+  if (text === undefined || text === "") return undefined;
+  const guid = parseGuid(text);
+  if (guid === undefined) throw invalidHeader(name, text);
+  return guid;
+}
+
+/**
+ * What a path names: nothing is the service; one part with `restype` a container, without it a blob of the
+ * root container; more parts a blob.
+ */
+function placeOf(
+  segments: readonly string[],
+  query: ReadonlyMap<string, string>,
+): { level: Level; container: string; blob: string } {
+  const [first = "", ...rest] = segments;
+  if (first === "" && rest.length === 0) return { level: "service", container: "", blob: "" };
+  if (rest.length > 0 && rest.join("") !== "") {
+    return { level: "blob", container: first, blob: rest.join("/") };
+  }
+  const restype = query.get("restype");
+  if (restype !== undefined) return { level: "container", container: first, blob: "" };
+  if (rest.length > 0) throw new StorageError("InvalidUri"); // a slash after a root blob's name
+  return { level: "blob", container: "$root", blob: first };
+}
+
+function headersFrom(raw: readonly string[], prefix: string): [string, string][] {
+  const pairs: [string, string][] = [];
+  for (let i = 0; i < raw.length; i += 2) {
+    const name = raw[i] ?? "";
+    if (name.length >= prefix.length && name.slice(0, prefix.length).toLowerCase() === prefix) {
+      pairs.push([name.slice(prefix.length), raw[i + 1] ?? ""]);
+    }
+  }
+  return pairs;
+}

@@ -1,0 +1,315 @@
+import { crc32 } from "node:zlib";
+import type { ByteStream } from "../base/bytes.ts";
+import type { Engine, ReadTx, WriteTx } from "../engine/engine.ts";
+import { type ChunkFiles, CorruptFile, type StoredFile } from "../engine/files.ts";
+import type { Range } from "../rules/ranges.ts";
+import { chunkFiles, garbage, pieces, references } from "./keys.ts";
+import type { Chunk, Content, Piece } from "./records.ts";
+
+/** Up to this size a chunk is a value in the engine's heap, above it a file; measured in DESIGN section 4. */
+export const HEAP_CHUNK_MAX = 64 * 1024;
+const FILE_CHUNK_MAX = 16 * 1024 * 1024;
+const INLINE_PIECES_MAX = 8;
+const PAGE_PIECES = 64;
+
+/** Bytes that have been taken in and that no record names yet. */
+export type Staged = { readonly size: number; readonly parts: readonly StagedPart[] };
+type StagedPart = { readonly bytes: Uint8Array } | { readonly file: StoredFile };
+
+export const nothingStaged: Staged = { size: 0, parts: [] };
+
+/** Bytes to be sent: whole in memory if they are few, else to be fetched piece by piece. */
+export type Opened = {
+  readonly bytes?: readonly Uint8Array[];
+  stream(): ByteStream;
+  /** To be called once, when the bytes have been sent or are not wanted any more. */
+  close(): void;
+};
+
+/** The bytes of blobs, as lists of chunks; who names a chunk is counted in the transaction that names it. */
+export class Contents {
+  readonly #engine: Engine;
+  readonly #files: ChunkFiles;
+  /** What is being read now, of heap chunks and lists, and by how many. */
+  readonly #held = new Map<string, number>();
+
+  constructor(engine: Engine, files: ChunkFiles) {
+    this.#engine = engine;
+    this.#files = files;
+  }
+
+  /** Takes in a body of `size` bytes; a large one is on the disk when this resolves. */
+  async stage(body: ByteStream, size: number, see?: (bytes: Uint8Array) => void): Promise<Staged> {
+    const parts: StagedPart[] = [];
+    const source = body[Symbol.asyncIterator]();
+    let rest: Uint8Array = Buffer.alloc(0);
+    /** The next bytes, at most `most`; undefined when the body has ended. */
+    const next = async (most: number): Promise<Uint8Array | undefined> => {
+      if (rest.length === 0) {
+        const { value, done } = await source.next();
+        if (done) return undefined;
+        see?.(value);
+        rest = value;
+      }
+      const bytes = rest.subarray(0, most);
+      rest = rest.subarray(bytes.length);
+      return bytes;
+    };
+    try {
+      for (let left = size; left > 0; ) {
+        const part = Math.min(left, FILE_CHUNK_MAX);
+        parts.push(
+          part <= HEAP_CHUNK_MAX
+            ? { bytes: await gathered(next, part) }
+            : { file: await this.#written(next, part) },
+        );
+        left -= part;
+      }
+    } catch (error) {
+      this.discard({ size, parts });
+      throw error;
+    }
+    return { size, parts };
+  }
+
+  /** Lets go of staged bytes that will not be named after all. */
+  discard(staged: Staged): void {
+    for (const part of staged.parts) if ("file" in part) this.#files.free(part.file.name);
+  }
+
+  /** Names staged bytes: the caller's record refers to the chunks this gives. */
+  keep(tx: WriteTx, staged: Staged): Chunk[] {
+    return staged.parts.map((part): Chunk => {
+      if ("bytes" in part) {
+        const id = tx.tick();
+        tx.putHeap(id, part.bytes);
+        return { at: "heap", id: id.toString(16), size: part.bytes.length, sum: crc32(part.bytes) };
+      }
+      const { name, size, sums } = part.file;
+      chunkFiles.put(tx, [name], { size, sums, references: 1 });
+      tx.afterCommit(() => this.#files.settle(name));
+      return { at: "file", id: name, size };
+    });
+  }
+
+  /** Content of these pieces, in order, whose chunks the caller has counted. */
+  made(tx: WriteTx, all: readonly Piece[]): Content {
+    if (all.length <= INLINE_PIECES_MAX) return { pieces: all };
+    const list = tx.tick();
+    let offset = 0;
+    for (let at = 0; at < all.length; at += PAGE_PIECES) {
+      const page = all.slice(at, at + PAGE_PIECES);
+      pieces.put(tx, [list, BigInt(offset)], page);
+      for (const { chunk } of page) offset += chunk.size;
+    }
+    return { list: list.toString(16) };
+  }
+
+  /** Counts one more record that names this content. */
+  async share(tx: WriteTx, content: Content): Promise<void> {
+    if ("list" in content) await this.#count(tx, "list", content.list, 1);
+    else for (const { chunk } of content.pieces) await this.shareChunk(tx, chunk);
+  }
+
+  async shareChunk(tx: WriteTx, chunk: Chunk): Promise<void> {
+    if (chunk.at === "heap") {
+      await this.#count(tx, "heap", chunk.id, 1);
+      return;
+    }
+    const file = await chunkFiles.get(tx, chunk.id);
+    if (file === undefined) throw new CorruptFile(chunk.id, 0);
+    chunkFiles.put(tx, [chunk.id], { ...file, references: file.references + 1 });
+  }
+
+  /** Counts one record less; bytes that nobody names any more are freed, a long list of them later. */
+  async release(tx: WriteTx, content: Content): Promise<void> {
+    if ("list" in content) {
+      const left = await this.#count(tx, "list", content.list, -1);
+      if (left === 0) garbage.put(tx, [tx.tick()], { list: content.list });
+    } else {
+      for (const { chunk } of content.pieces) await this.releaseChunk(tx, chunk);
+    }
+  }
+
+  async releaseChunk(tx: WriteTx, chunk: Chunk): Promise<void> {
+    if (chunk.at === "heap") {
+      if ((await this.#count(tx, "heap", chunk.id, -1)) > 0) return;
+      if (this.isHeld(chunk.id)) garbage.put(tx, [tx.tick()], { chunk });
+      else tx.deleteHeap(BigInt(`0x${chunk.id}`));
+      return;
+    }
+    const file = await chunkFiles.get(tx, chunk.id);
+    if (file === undefined) throw new CorruptFile(chunk.id, 0);
+    if (file.references > 1) {
+      chunkFiles.put(tx, [chunk.id], { ...file, references: file.references - 1 });
+    } else {
+      chunkFiles.delete(tx, chunk.id);
+      tx.afterCommit(() => this.#files.free(chunk.id));
+    }
+  }
+
+  isHeld(id: string): boolean {
+    return this.#held.has(id);
+  }
+
+  /** All pieces of a content, in order. */
+  async pieces(tx: ReadTx, content: Content): Promise<readonly Piece[]> {
+    if ("pieces" in content) return content.pieces;
+    const list = BigInt(`0x${content.list}`);
+    const rows = await pieces.walk(tx, [list], { limit: Number.MAX_SAFE_INTEGER });
+    return rows.flatMap(({ value }) => value);
+  }
+
+  /** Prepares to send a range; from here on the bytes stay, whatever happens to the records. */
+  async open(tx: ReadTx, content: Content, range: Range): Promise<Opened> {
+    if (range.count === 0) return { bytes: [], stream: emptyStream, close: () => {} };
+    if ("list" in content) {
+      const close = this.#hold([content.list], []);
+      return { stream: () => this.#streamOfList(content.list, range), close };
+    }
+    const loaded = await this.#loaded(tx, cut(content.pieces, 0, range));
+    if (loaded.every(({ source }) => source instanceof Uint8Array)) {
+      const bytes = loaded.map(({ source }) => source as Uint8Array);
+      return { bytes, stream: emptyStream, close: () => {} };
+    }
+    const names = loaded.flatMap(({ source }) => (source instanceof Uint8Array ? [] : source.name));
+    return { stream: () => this.#send(loaded), close: this.#hold([], names) };
+  }
+
+  async #written(
+    next: (most: number) => Promise<Uint8Array | undefined>,
+    size: number,
+  ): Promise<StoredFile> {
+    const writer = await this.#files.create(size);
+    try {
+      for (let left = size; left > 0; ) {
+        const bytes = await next(left);
+        if (bytes === undefined) throw new Error("the body ended too soon");
+        left -= bytes.length;
+        const full = writer.write(bytes);
+        if (full !== undefined) await full;
+      }
+      return await writer.finish();
+    } catch (error) {
+      await writer.abandon();
+      throw error;
+    }
+  }
+
+  /** Changes how many name a thing; one is what is meant where no count is kept. Gives how many are left. */
+  async #count(tx: WriteTx, kind: "heap" | "list", id: string, by: 1 | -1): Promise<number> {
+    const count = ((await references.get(tx, kind, id)) ?? 1) + by;
+    if (count > 1) references.put(tx, [kind, id], count);
+    else if (by === -1 && count === 1) references.delete(tx, kind, id);
+    return count;
+  }
+
+  #hold(ids: readonly string[], files: readonly string[]): () => void {
+    for (const id of ids) this.#held.set(id, (this.#held.get(id) ?? 0) + 1);
+    for (const name of files) this.#files.hold(name);
+    return () => {
+      for (const id of ids) {
+        const count = (this.#held.get(id) ?? 0) - 1;
+        if (count > 0) this.#held.set(id, count);
+        else this.#held.delete(id);
+      }
+      for (const name of files) this.#files.letGo(name);
+    };
+  }
+
+  /** Fetches heap chunks, and what must be known of files before they can be read. */
+  async #loaded(tx: ReadTx, cuts: readonly Cut[]): Promise<Loaded[]> {
+    const loaded: Loaded[] = [];
+    for (const { chunk, start, count } of cuts) {
+      if (chunk.at === "heap") {
+        const bytes = await tx.getHeap(BigInt(`0x${chunk.id}`));
+        if (bytes === undefined || crc32(bytes) !== chunk.sum) throw new CorruptFile(chunk.id, 0);
+        loaded.push({ source: bytes.subarray(start, start + count), start, count });
+      } else {
+        const file = await chunkFiles.get(tx, chunk.id);
+        if (file === undefined) throw new CorruptFile(chunk.id, 0);
+        loaded.push({ source: { name: chunk.id, size: file.size, sums: file.sums }, start, count });
+      }
+    }
+    return loaded;
+  }
+
+  async *#send(loaded: readonly Loaded[]): AsyncGenerator<Uint8Array> {
+    for (const { source, start, count } of loaded) {
+      if (source instanceof Uint8Array) yield source;
+      else yield* this.#files.read(source, start, count);
+    }
+  }
+
+  async *#streamOfList(list: string, range: Range): AsyncGenerator<Uint8Array> {
+    const id = BigInt(`0x${list}`);
+    const end = range.start + range.count;
+    for (let at = range.start; at < end; ) {
+      const { loaded, next } = await this.#engine.read(async (tx) => {
+        const to = pieces.packed([id, BigInt(at + 1)]);
+        const [page] = await pieces.walk(tx, [id], { to, limit: 1, reverse: true });
+        if (page === undefined) throw new CorruptFile(list, at);
+        const offset = Number(page.key[1]);
+        const cuts = batch(cut(page.value, offset, { start: at, count: end - at }));
+        const count = cuts.reduce((sum, part) => sum + part.count, 0);
+        return { loaded: await this.#loaded(tx, cuts), next: at + count };
+      });
+      yield* this.#send(loaded);
+      at = next;
+    }
+  }
+}
+
+type Cut = { readonly chunk: Chunk; readonly start: number; readonly count: number };
+type Loaded = {
+  readonly source: Uint8Array | StoredFile;
+  readonly start: number;
+  readonly count: number;
+};
+
+const BATCH_SIZE = 512 * 1024;
+
+/** The first of these, as many as may be in memory at once; at least one. */
+function batch(cuts: readonly Cut[]): Cut[] {
+  const first: Cut[] = [];
+  let size = 0;
+  for (const part of cuts) {
+    if (first.length > 0 && part.chunk.at === "heap" && size + part.count > BATCH_SIZE) break;
+    if (part.chunk.at === "heap") size += part.count;
+    first.push(part);
+  }
+  return first;
+}
+
+/** The parts of chunks that a range covers; `offset` is where the first piece begins. */
+function cut(all: readonly Piece[], offset: number, range: Range): Cut[] {
+  const cuts: Cut[] = [];
+  const end = range.start + range.count;
+  let at = offset;
+  for (const { chunk } of all) {
+    const start = Math.max(range.start - at, 0);
+    const stop = Math.min(end - at, chunk.size);
+    if (start < stop) cuts.push({ chunk, start, count: stop - start });
+    at += chunk.size;
+    if (at >= end) break;
+  }
+  return cuts;
+}
+
+async function gathered(
+  next: (most: number) => Promise<Uint8Array | undefined>,
+  size: number,
+): Promise<Uint8Array> {
+  const first = await next(size);
+  if (first?.length === size) return first;
+  const parts = first === undefined ? [] : [first];
+  for (let left = size - (first?.length ?? 0); left > 0; ) {
+    const bytes = await next(left);
+    if (bytes === undefined) throw new Error("the body ended too soon");
+    parts.push(bytes);
+    left -= bytes.length;
+  }
+  return Buffer.concat(parts);
+}
+
+async function* emptyStream(): AsyncGenerator<Uint8Array> {}

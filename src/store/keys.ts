@@ -1,0 +1,37 @@
+import {
+  blobRecord,
+  blockRecord,
+  chunkFileRecord,
+  containerRecord,
+  countRecord,
+  garbageRecord,
+  piecesRecord,
+  serviceRecord,
+  uncommittedRecord,
+} from "./records.ts";
+import { number, subspace, text } from "./subspace.ts";
+
+/**
+ * Every key the server writes, in this one place. The numbers are on disk: add, never reuse.
+ *
+ *   1 service      account, service                    -> ServiceRecord
+ *   2 container    account, name                       -> ContainerRecord
+ *   3 blob         container id, name                  -> BlobRecord
+ *   4 snapshot     container id, name, tick            -> BlobRecord          read-only, as of that tick
+ *   5 uncommitted  container id, name                  -> UncommittedRecord   the blob has such blocks
+ *   6 block        container id, name, block id        -> BlockRecord         not named by a list yet
+ *   7 pieces       list id, offset                     -> Piece[]             a page of a long list
+ *   8 chunk file   file name                           -> ChunkFileRecord
+ *   9 references   kind, id                            -> count               only where more than one
+ *  10 garbage      tick                                -> GarbageRecord       to be taken apart later
+ */
+export const services = subspace(1, [text, text], serviceRecord);
+export const containers = subspace(2, [text, text], containerRecord);
+export const blobs = subspace(3, [number, text], blobRecord);
+export const snapshots = subspace(4, [number, text, number], blobRecord);
+export const uncommitted = subspace(5, [number, text], uncommittedRecord);
+export const blocks = subspace(6, [number, text, text], blockRecord);
+export const pieces = subspace(7, [number, number], piecesRecord);
+export const chunkFiles = subspace(8, [text], chunkFileRecord);
+export const references = subspace(9, [text, text], countRecord);
+export const garbage = subspace(10, [number], garbageRecord);

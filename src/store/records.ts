@@ -1,0 +1,147 @@
+import type { Instant } from "../base/time.ts";
+import type { Lease } from "../rules/lease.ts";
+import type { Metadata } from "../rules/metadata.ts";
+import type { Tags } from "../rules/tags.ts";
+import type { Rehydration, Tier } from "../rules/tiers.ts";
+import type { Codec } from "./subspace.ts";
+
+/** What every record with an ETag has; both come from the tick of its last change. */
+export type Changed = { readonly etag: string; readonly modifiedAt: Instant };
+
+/** Settings of one service of an account; what is absent was never set. */
+export type ServiceRecord = {
+  readonly logging?: LoggingSetting;
+  readonly hourMetrics?: MetricsSetting;
+  readonly minuteMetrics?: MetricsSetting;
+  readonly cors?: readonly CorsRule[];
+  readonly defaultServiceVersion?: string;
+  readonly deleteRetention?: RetentionSetting & { readonly allowPermanentDelete?: boolean };
+  readonly staticWebsite?: {
+    readonly enabled: boolean;
+    readonly indexDocument?: string;
+    readonly defaultIndexDocumentPath?: string;
+    readonly errorDocument404Path?: string;
+  };
+};
+export type RetentionSetting = { readonly enabled: boolean; readonly days?: number };
+export type LoggingSetting = {
+  readonly version: string;
+  readonly delete: boolean;
+  readonly read: boolean;
+  readonly write: boolean;
+  readonly retention: RetentionSetting;
+};
+export type MetricsSetting = {
+  readonly version: string;
+  readonly enabled: boolean;
+  readonly includeApis?: boolean;
+  readonly retention: RetentionSetting;
+};
+export type CorsRule = {
+  readonly origins: string;
+  readonly methods: string;
+  readonly allowedHeaders: string;
+  readonly exposedHeaders: string;
+  readonly maxAgeSeconds: number;
+};
+
+export type AccessPolicy = {
+  readonly id: string;
+  readonly start?: string;
+  readonly expiry?: string;
+  readonly permission?: string;
+};
+
+export type ContainerRecord = Changed & {
+  /** Its blobs' keys begin with this number, so that a container of a deleted one's name begins empty. */
+  readonly id: string;
+  readonly metadata: Metadata;
+  readonly lease: Lease;
+  readonly publicAccess?: "container" | "blob";
+  readonly policies: readonly AccessPolicy[];
+  readonly encryptionScope?: string;
+  readonly denyScopeOverride?: boolean;
+};
+
+/** Bytes that never change; `id` is the heap's number or the file's name. `sum` is a CRC-32 of a heap chunk. */
+export type Chunk = {
+  readonly at: "heap" | "file";
+  readonly id: string;
+  readonly size: number;
+  readonly sum?: number;
+};
+
+/** A chunk in its place in a blob; `block` names the block that begins with it. */
+export type Piece = { readonly chunk: Chunk; readonly block?: string };
+
+/** The bytes of a blob, in order: few pieces stand in the record, many in a list of their own. */
+export type Content = { readonly pieces: readonly Piece[] } | { readonly list: string };
+
+export type HttpHeaders = {
+  readonly contentType?: string;
+  readonly contentEncoding?: string;
+  readonly contentLanguage?: string;
+  readonly contentDisposition?: string;
+  readonly cacheControl?: string;
+  readonly contentMd5?: string;
+};
+
+export type BlobRecord = Changed & {
+  readonly type: "BlockBlob";
+  readonly createdAt: Instant;
+  readonly size: number;
+  readonly content: Content;
+  readonly headers: HttpHeaders;
+  readonly metadata: Metadata;
+  readonly lease: Lease;
+  readonly tags?: Tags;
+  readonly tier?: Tier;
+  readonly tierChangedAt?: Instant;
+  readonly rehydration?: Rehydration;
+  readonly encryptionScope?: string;
+};
+
+/** A block that no list has named yet. */
+export type BlockRecord = { readonly size: number; readonly chunks: readonly Chunk[] };
+
+/** That a blob has blocks which no list has named yet. */
+export type UncommittedRecord = {
+  readonly idSize: number;
+  readonly count: number;
+  readonly changedAt: Instant;
+};
+
+/** A chunk that is a file: how many records name it, and the CRC-32 of each block of it, in base64. */
+export type ChunkFileRecord = {
+  readonly size: number;
+  readonly references: number;
+  readonly sums: string;
+};
+
+/** What is left to be taken apart in the background. */
+export type GarbageRecord =
+  | { readonly list: string }
+  | { readonly chunk: Chunk }
+  | { readonly container: string };
+
+/** JSON behind a version byte; older versions' decoders go here when there are any. */
+function json<T>(): Codec<T> {
+  return {
+    encode: (value) => Buffer.from(`\x01${JSON.stringify(value)}`, "utf8"),
+    decode(bytes) {
+      if (bytes[0] !== 1) throw new Error(`a record has the unknown version ${bytes[0]}`);
+      const text = Buffer.from(bytes.buffer, bytes.byteOffset + 1, bytes.byteLength - 1);
+      return JSON.parse(text.toString("utf8")) as T;
+    },
+  };
+}
+
+export const serviceRecord = json<ServiceRecord>();
+export const containerRecord = json<ContainerRecord>();
+export const blobRecord = json<BlobRecord>();
+export const blockRecord = json<BlockRecord>();
+export const uncommittedRecord = json<UncommittedRecord>();
+export const chunkFileRecord = json<ChunkFileRecord>();
+export const piecesRecord = json<readonly Piece[]>();
+export const garbageRecord = json<GarbageRecord>();
+export const countRecord = json<number>();

@@ -1,0 +1,97 @@
+import { afterPrefix } from "../base/bytes.ts";
+import type { ReadTx, WriteTx } from "../engine/engine.ts";
+
+export type Codec<T> = { encode(value: T): Uint8Array; decode(bytes: Uint8Array): T };
+
+/** One part of a key, packed so that packed keys sort as their parts do. */
+export type Part<T> = {
+  pack(value: T): Buffer;
+  /** Reads the part that begins at `at`; gives it and where the next one begins. */
+  unpack(bytes: Buffer, at: number): [value: T, next: number];
+};
+
+/** UTF-8 ended by a zero byte; names never hold one, rules/names.ts sees to that. */
+export const text: Part<string> = {
+  pack: (value) => Buffer.from(`${value}\0`, "utf8"),
+  unpack(bytes, at) {
+    const end = bytes.indexOf(0, at);
+    return [bytes.toString("utf8", at, end), end + 1];
+  },
+};
+
+/** A 64-bit number, high byte first. */
+export const number: Part<bigint> = {
+  pack(value) {
+    const bytes = Buffer.allocUnsafe(8);
+    bytes.writeBigUInt64BE(value);
+    return bytes;
+  },
+  unpack: (bytes, at) => [bytes.readBigUInt64BE(at), at + 8],
+};
+
+// biome-ignore lint/suspicious/noExplicitAny: a tuple of parts of different types; KeyOf gives each its own
+type Parts = readonly Part<any>[];
+type KeyOf<P extends Parts> = { readonly [I in keyof P]: P[I] extends Part<infer T> ? T : never };
+type PrefixOf<P extends Parts> = Partial<KeyOf<P>> extends readonly unknown[]
+  ? readonly unknown[]
+  : never;
+
+export type Row<K, V> = { readonly key: K; readonly value: V };
+
+/** Which rows a walk gives. */
+export type Walk = {
+  /** Packed bytes to begin at, and to end before; `packed` of the subspace makes them. */
+  readonly from?: Uint8Array;
+  readonly to?: Uint8Array;
+  readonly limit: number;
+  readonly reverse?: boolean;
+};
+
+/** All keys of one kind: a number that is on disk for ever, the parts of the key, and the record's format. */
+export type Subspace<P extends Parts, V> = {
+  get(tx: ReadTx, ...key: KeyOf<P>): Promise<V | undefined>;
+  put(tx: WriteTx, key: KeyOf<P>, value: V): void;
+  delete(tx: WriteTx, ...key: KeyOf<P>): void;
+  /** Rows below the first parts of a key, in order. */
+  walk(tx: ReadTx, prefix: PrefixOf<P>, walk: Walk): Promise<Row<KeyOf<P>, V>[]>;
+  /** The bytes that the keys with these first parts begin with; `open` more bytes may follow as they are. */
+  packed(prefix: PrefixOf<P>, open?: string): Buffer;
+};
+
+export function subspace<const P extends Parts, V>(
+  id: number,
+  parts: P,
+  codec: Codec<V>,
+): Subspace<P, V> {
+  const first = Buffer.of(id);
+  const packed = (values: readonly unknown[], open?: string): Buffer => {
+    const packs: Uint8Array[] = [first];
+    for (let i = 0; i < values.length; i++) packs.push((parts[i] as Part<unknown>).pack(values[i]));
+    if (open !== undefined) packs.push(Buffer.from(open, "utf8"));
+    return Buffer.concat(packs);
+  };
+  const unpacked = (bytes: Uint8Array): KeyOf<P> => {
+    const key = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    let at = 1;
+    return parts.map((part) => {
+      const [value, next] = part.unpack(key, at);
+      at = next;
+      return value;
+    }) as unknown as KeyOf<P>;
+  };
+  return {
+    async get(tx, ...key) {
+      const bytes = await tx.get(packed(key));
+      return bytes === undefined ? undefined : codec.decode(bytes);
+    },
+    put: (tx, key, value) => tx.put(packed(key), codec.encode(value)),
+    delete: (tx, ...key) => tx.delete(packed(key)),
+    async walk(tx, prefix, { from, to, limit, reverse = false }) {
+      const begin = packed(prefix);
+      const query = { from: from ?? begin, to: to ?? afterPrefix(begin), limit, reverse };
+      const rows = await tx.range(query);
+      return rows.map(({ key, value }) => ({ key: unpacked(key), value: codec.decode(value) }));
+    },
+    packed,
+  };
+}

@@ -1,0 +1,140 @@
+import type { Log } from "../base/log.ts";
+import type { Instant } from "../base/time.ts";
+import type { Engine, WriteTx } from "../engine/engine.ts";
+import type { ChunkFiles } from "../engine/files.ts";
+import type { Contents } from "./content.ts";
+import { blobs, blocks, chunkFiles, garbage, pieces, snapshots, uncommitted } from "./keys.ts";
+
+const BATCH = 64;
+const WEEK_MS = 7 * 24 * 3600 * 1000;
+
+export type SweepOptions = {
+  readonly engine: Engine;
+  readonly files: ChunkFiles;
+  readonly contents: Contents;
+  readonly log: Log;
+};
+
+/**
+ * Takes apart what nobody names any more: deleted containers, long lists, uncommitted blocks after a week.
+ * Each step is a small transaction, so that other work goes on beside it. Gives how many steps it did.
+ */
+export async function sweepGarbage({ engine, contents }: SweepOptions): Promise<number> {
+  let steps = 0;
+  let from: Uint8Array | undefined;
+  for (;;) {
+    const batch = await engine.read((tx) =>
+      garbage.walk(tx, [], { limit: BATCH, ...(from === undefined ? {} : { from }) }),
+    );
+    for (const { key, value } of batch) {
+      const [tick] = key;
+      const done = async (tx: WriteTx, finished: boolean) => {
+        if (finished) garbage.delete(tx, tick);
+        return finished;
+      };
+      if ("chunk" in value) {
+        if (contents.isHeld(value.chunk.id)) continue;
+        await engine.write(async (tx) => {
+          tx.deleteHeap(BigInt(`0x${value.chunk.id}`));
+          return done(tx, true);
+        });
+      } else if ("list" in value) {
+        if (contents.isHeld(value.list)) continue;
+        await until(() => engine.write(async (tx) => done(tx, await shortened(tx, contents, value.list))));
+      } else {
+        const id = BigInt(`0x${value.container}`);
+        await until(() => engine.write(async (tx) => done(tx, await emptied(tx, contents, id))));
+      }
+      steps++;
+    }
+    const last = batch.at(-1)?.key;
+    if (last === undefined || batch.length < BATCH) return steps;
+    from = garbage.packed([last[0] + 1n]);
+  }
+}
+
+/** Takes a page off a list; whether nothing is left of it. */
+async function shortened(tx: WriteTx, contents: Contents, list: string): Promise<boolean> {
+  const [page, next] = await pieces.walk(tx, [BigInt(`0x${list}`)], { limit: 2 });
+  if (page === undefined) return true;
+  for (const { chunk } of page.value) await contents.releaseChunk(tx, chunk);
+  pieces.delete(tx, ...page.key);
+  return next === undefined;
+}
+
+/** Takes some of everything out of a deleted container; whether nothing is left in it. */
+async function emptied(tx: WriteTx, contents: Contents, id: bigint): Promise<boolean> {
+  for (const kind of [blobs, snapshots] as const) {
+    const rows = await (kind as typeof snapshots).walk(tx, [id], { limit: BATCH });
+    for (const { key, value } of rows) {
+      await contents.release(tx, value.content);
+      (kind as typeof snapshots).delete(tx, ...key);
+    }
+    if (rows.length > 0) return false;
+  }
+  const staged = await blocks.walk(tx, [id], { limit: BATCH });
+  for (const { key, value } of staged) {
+    for (const chunk of value.chunks) await contents.releaseChunk(tx, chunk);
+    blocks.delete(tx, ...key);
+  }
+  if (staged.length > 0) return false;
+  const marks = await uncommitted.walk(tx, [id], { limit: BATCH });
+  for (const { key } of marks) uncommitted.delete(tx, ...key);
+  return marks.length < BATCH;
+}
+
+async function until(step: () => Promise<boolean>): Promise<void> {
+  while (!(await step()));
+}
+
+/** Drops blocks that no list has named for a week since the last of them came ("Put Block", remarks). */
+export async function expireBlocks({ engine, contents }: SweepOptions, now: Instant): Promise<number> {
+  let count = 0;
+  let from: Uint8Array | undefined;
+  for (;;) {
+    const marks = await engine.read((tx) =>
+      uncommitted.walk(tx, [], { limit: BATCH, ...(from === undefined ? {} : { from }) }),
+    );
+    for (const { key, value } of marks) {
+      if (value.changedAt + WEEK_MS > now) continue;
+      await engine.write(async (tx) => {
+        const mark = await uncommitted.get(tx, ...key);
+        if (mark === undefined || mark.changedAt + WEEK_MS > now) return;
+        await dropBlocks(tx, contents, ...key);
+      });
+      count++;
+    }
+    const last = marks.at(-1);
+    if (last === undefined || marks.length < BATCH) return count;
+    from = Buffer.concat([uncommitted.packed(last.key), Buffer.of(0)]);
+  }
+}
+
+/** Removes all blocks of a blob that no list has named, and that it had any. */
+export async function dropBlocks(
+  tx: WriteTx,
+  contents: Contents,
+  container: bigint,
+  blob: string,
+): Promise<void> {
+  const rows = await blocks.walk(tx, [container, blob], { limit: Number.MAX_SAFE_INTEGER });
+  for (const { key, value } of rows) {
+    for (const chunk of value.chunks) await contents.releaseChunk(tx, chunk);
+    blocks.delete(tx, ...key);
+  }
+  uncommitted.delete(tx, container, blob);
+}
+
+/** Removes chunk files that no record names: what a crash or an aborted upload left. */
+export async function sweepFiles({ engine, files, log }: SweepOptions): Promise<void> {
+  const count = await files.sweep((names) =>
+    engine.read(async (tx) => {
+      const named = new Set<string>();
+      for (const name of names) {
+        if ((await chunkFiles.get(tx, name)) !== undefined) named.add(name);
+      }
+      return named;
+    }),
+  );
+  if (count > 0) log.info("removed chunk files that no record names", { count });
+}
