@@ -16,17 +16,16 @@ export const tickAt = (now: Instant): Tick => BigInt(Math.floor(now)) * TICKS_PE
 
 export const instantOf = (tick: Tick): Instant => Number((tick - EPOCH_TICK) / TICKS_PER_MS);
 
-let cachedSecond = -1;
-let cachedText = "";
+const weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+const months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+const two = (value: number) => (value < 10 ? `0${value}` : `${value}`);
 
-/** An RFC 1123 date, as every date header and XML date has it; whole seconds. */
+/** An RFC 1123 date, as every date header and XML date has it; by hand, because a list writes thousands. */
 export function httpDate(at: Instant): string {
-  const second = Math.floor(at / 1000);
-  if (second !== cachedSecond) {
-    cachedText = new Date(second * 1000).toUTCString();
-    cachedSecond = second;
-  }
-  return cachedText;
+  const date = new Date(at);
+  const day = `${weekdays[date.getUTCDay()]}, ${two(date.getUTCDate())} ${months[date.getUTCMonth()]}`;
+  const time = `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}:${two(date.getUTCSeconds())}`;
+  return `${day} ${date.getUTCFullYear()} ${time} GMT`;
 }
 
 /** ISO 8601 with seven digits of a second: how snapshots and versions are named. */

@@ -8,14 +8,19 @@ export type Router = (request: Request) => Operation;
 export const routeKey = ({ method, on, restype = "", comp = "" }: Match): string =>
   `${method} ${on} restype=${restype} comp=${comp}`;
 
+/** All keys of a row: a second one where HEAD does the same. */
+export const routeKeys = (match: Match): string[] =>
+  match.headToo ? [routeKey(match), routeKey({ ...match, method: "HEAD" })] : [routeKey(match)];
+
 /** A map of all rows; where several share a key, a header of the request decides. */
 export function router(operations: readonly Operation[]): Router {
   const routes = new Map<string, Operation[]>();
   for (const operation of operations) {
-    const key = routeKey(operation.match);
-    const rows = routes.get(key) ?? [];
-    rows.push(operation);
-    routes.set(key, rows);
+    for (const key of routeKeys(operation.match)) {
+      const rows = routes.get(key) ?? [];
+      rows.push(operation);
+      routes.set(key, rows);
+    }
   }
   return (request) => {
     const { method, level: on, query } = request;
@@ -34,7 +39,7 @@ export function router(operations: readonly Operation[]): Router {
 function hasHeader(request: Request, { header }: Match): boolean {
   if (header === undefined) return true;
   const value = request.header(header.name);
-  return header.value === undefined ? value !== undefined : value === header.value;
+  return header.value === undefined ? value !== undefined : value?.toLowerCase() === header.value.toLowerCase();
 }
 
 const METHODS = ["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH", "MERGE"];

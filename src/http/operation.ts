@@ -59,6 +59,8 @@ export type Guarded = Versioned & { readonly lease: Lease };
 
 /** How http/run.ts finds what an operation is about, and what it answers when it is not there. */
 export type Target<P, R extends Guarded> = {
+  /** Throws if the request's names are none; before anything of it is done. */
+  check?(request: Request): void;
   /** `place` is where it is or would be; throws if not even that exists. */
   find(tx: ReadTx, request: Request): Promise<{ place: P; found: R | undefined }>;
   readonly missing: ErrorCode;
@@ -71,8 +73,8 @@ export type Guard<P, R extends Guarded> = {
   readonly conditions: ConditionUse | "none";
   /** Whether a held lease must be named ("guarded"), may be ("free"), or is the operation's own matter. */
   readonly lease: "guarded" | "free" | "own";
-  /** Whether the operation may find nothing, and make it. */
-  readonly creates?: boolean;
+  /** Whether the operation itself says what is to be done where nothing is found. */
+  readonly mayMiss?: boolean;
 };
 
 /** The body of a request after it was received, by what the row says it is. */
@@ -122,6 +124,8 @@ type Row<I, P, R extends Guarded> = {
 
 export type Match = {
   readonly method: string;
+  /** Whether HEAD does the same, without a body. */
+  readonly headToo?: boolean;
   readonly on: Level;
   readonly restype?: string;
   readonly comp?: string;
@@ -144,6 +148,8 @@ export type BodyRule =
 export type ReadOperation<I, P, R extends Guarded> = Row<I, P, R> & {
   readonly kind: "read";
   apply(call: Call<ReadTx, I, P, R>): Promise<Reply>;
+  /** What must wait for the disk and so cannot be done in the transaction. */
+  finish?(reply: Reply, input: I): Promise<Reply>;
 };
 
 export type WriteOperation<I, P, R extends Guarded> = Row<I, P, R> & {
@@ -160,16 +166,23 @@ export const readOperation = <I, P, R extends Guarded>(
   row: Omit<ReadOperation<I, P, R>, "kind">,
 ): Operation => ({ ...row, kind: "read" });
 
+/** A read that has an answer also where its target is missing: `found` may be undefined. */
+export const searchOperation = <I, P, R extends Guarded>(
+  row: Omit<ReadOperation<I, P, R>, "kind" | "apply"> & {
+    apply(call: Call<ReadTx, I, P, R | undefined>): Promise<Reply>;
+  },
+): Operation => ({ ...row, guard: { ...row.guard, mayMiss: true }, kind: "read" });
+
 export const writeOperation = <I, P, R extends Guarded>(
   row: Omit<WriteOperation<I, P, R>, "kind">,
 ): Operation => ({ ...row, kind: "write" });
 
-/** A write that makes its target where there is none: `found` may be undefined. */
+/** A write that makes its target where there is none, or has another answer: `found` may be undefined. */
 export const createOperation = <I, P, R extends Guarded>(
   row: Omit<WriteOperation<I, P, R>, "kind" | "apply"> & {
     apply(call: Call<WriteTx, I, P, R | undefined>): Promise<Reply>;
   },
-): Operation => ({ ...row, guard: { ...row.guard, creates: true }, kind: "write" });
+): Operation => ({ ...row, guard: { ...row.guard, mayMiss: true }, kind: "write" });
 
 /** A target for operations on the service itself, which is always there and has neither ETag nor lease. */
 export const theService: Target<undefined, Guarded> = {

@@ -15,10 +15,11 @@ export const noConditions: Conditions = {};
 export type Versioned = { readonly etag: string; readonly modifiedAt: Instant };
 
 /**
- * How an operation uses its target. "read" may combine the headers freely and answers 304;
- * "write" and "create" take only the documented pairs and answer 412; "create" may find nothing.
+ * How an operation uses its target. "read" may combine the headers freely and answers 304; so does
+ * "snapshot", but it answers 412; "write" and "create" take only the documented pairs and answer 412;
+ * "create" may find nothing.
  */
-export type ConditionUse = "read" | "write" | "create";
+export type ConditionUse = "read" | "snapshot" | "write" | "create";
 
 const secondOf = (at: Instant) => Math.floor(at / 1000);
 
@@ -29,7 +30,7 @@ const secondOf = (at: Instant) => Math.floor(at / 1000);
  */
 export function unusableConditions(when: Conditions, use: ConditionUse): ErrorCode | undefined {
   if (when === noConditions) return undefined;
-  if (use === "read") {
+  if (use === "read" || use === "snapshot") {
     return when.ifNoneMatch?.includes("*") ? "UnsatisfiableCondition" : undefined;
   }
   const positive = when.ifMatch !== undefined || when.ifUnmodifiedSince !== undefined;
@@ -52,7 +53,9 @@ export function failedCondition(
   use: ConditionUse,
 ): ErrorCode | undefined {
   if (when === noConditions) return undefined;
-  return use === "read" ? failedRead(when, target) : failedWrite(when, target, use);
+  if (use === "write" || use === "create") return failedWrite(when, target, use);
+  const failed = failedRead(when, target);
+  return use === "snapshot" && failed === "NotModified" ? "ConditionNotMet" : failed;
 }
 
 const hasTag = (target: Versioned | undefined, tags: readonly string[]) =>

@@ -19,7 +19,10 @@ export type SweepOptions = {
  * Takes apart what nobody names any more: deleted containers, long lists, uncommitted blocks after a week.
  * Each step is a small transaction, so that other work goes on beside it. Gives how many steps it did.
  */
-export async function sweepGarbage({ engine, contents }: SweepOptions): Promise<number> {
+export async function sweepGarbage(
+  { engine, contents }: SweepOptions,
+  isStopped: () => boolean = () => false,
+): Promise<number> {
   let steps = 0;
   let from: Uint8Array | undefined;
   for (;;) {
@@ -40,10 +43,12 @@ export async function sweepGarbage({ engine, contents }: SweepOptions): Promise<
         });
       } else if ("list" in value) {
         if (contents.isHeld(value.list)) continue;
-        await until(() => engine.write(async (tx) => done(tx, await shortened(tx, contents, value.list))));
+        const step = async (tx: WriteTx) => done(tx, await shortened(tx, contents, value.list));
+        await until(() => engine.write(step), isStopped);
       } else {
         const id = BigInt(`0x${value.container}`);
-        await until(() => engine.write(async (tx) => done(tx, await emptied(tx, contents, id))));
+        const step = async (tx: WriteTx) => done(tx, await emptied(tx, contents, id));
+        await until(() => engine.write(step), isStopped);
       }
       steps++;
     }
@@ -83,8 +88,8 @@ async function emptied(tx: WriteTx, contents: Contents, id: bigint): Promise<boo
   return marks.length < BATCH;
 }
 
-async function until(step: () => Promise<boolean>): Promise<void> {
-  while (!(await step()));
+async function until(step: () => Promise<boolean>, isStopped: () => boolean): Promise<void> {
+  while (!isStopped() && !(await step()));
 }
 
 /** Drops blocks that no list has named for a week since the last of them came ("Put Block", remarks). */

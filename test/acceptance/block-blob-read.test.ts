@@ -333,18 +333,7 @@ const names = [
   "end.",
   "end...",
 ];
-names.push(
-  "a//b",
-  "a/b",
-  "/a",
-  "a/",
-  "back\\slash",
-  "it's \"&<>",
-  "(a)*!~",
-  "\u00e9",
-  "e\u0301",
-  "A B",
-);
+names.push("a//b", "a/b", "/a", "a/", "it's \"&<>", "(a)*!~", "\u00e9", "e\u0301", "A B");
 for (const [index, name] of names.entries()) {
   test(`Put Blob: the name ${JSON.stringify(name)} is kept as it is`, async () => {
     await b.putBlob(server, `/reads/names/${name}`, `${index}`);

@@ -1,0 +1,198 @@
+import { element, XML_DECLARATION, type XmlElement, child, childText } from "../base/xml.ts";
+import { parseIsoDate } from "../base/time.ts";
+import { createOperation, type HeaderValue, readOperation, type Request, writeOperation } from "../http/operation.ts";
+import { invalidHeader, StorageError } from "../rules/errors.ts";
+import { available, leaseAt, leaseProperties } from "../rules/lease.ts";
+import { checkedMetadata } from "../rules/metadata.ts";
+import { containers, garbage } from "../store/keys.ts";
+import type { AccessPolicy, ContainerRecord } from "../store/records.ts";
+import { changedHeaders, changedNow, metadataHeaders, putContainerRecord, theContainer } from "./resource.ts";
+
+const XML_SIZE_MAX = 64 * 1024;
+const POLICIES_MAX = 5;
+const POLICY_ID_MAX = 64;
+
+const metadataOf = (request: Request) => checkedMetadata(request.headersFrom("x-ms-meta-"));
+
+function publicAccessOf(request: Request): "container" | "blob" | undefined {
+  const text = request.header("x-ms-blob-public-access");
+  if (text === undefined) return undefined;
+  const level = text.toLowerCase();
+  if (level !== "container" && level !== "blob") throw invalidHeader("x-ms-blob-public-access", text);
+  return level;
+}
+
+export const createContainer = createOperation({
+  name: "Create Container",
+  match: { method: "PUT", on: "container", restype: "container" },
+  allow: { sas: "cw", resource: "c" },
+  guard: { on: theContainer, conditions: "none", lease: "own" },
+  input: (request) => ({
+    metadata: metadataOf(request),
+    publicAccess: publicAccessOf(request),
+    encryptionScope: request.header("x-ms-default-encryption-scope"),
+    denyScopeOverride: request.header("x-ms-deny-encryption-scope-override")?.toLowerCase() === "true",
+  }),
+  async apply({ tx, place, found, input }) {
+    if (found !== undefined) throw new StorageError("ContainerAlreadyExists");
+    const { metadata, publicAccess, encryptionScope, denyScopeOverride } = input;
+    const record: ContainerRecord = {
+      ...changedNow(tx),
+      id: tx.tick().toString(16),
+      metadata,
+      lease: available,
+      policies: [],
+      ...(publicAccess === undefined ? {} : { publicAccess }),
+      ...(encryptionScope === undefined ? {} : { encryptionScope, denyScopeOverride }),
+    };
+    putContainerRecord(tx, place, record);
+    return { status: 201, headers: changedHeaders(record) };
+  },
+});
+
+export const getContainerProperties = readOperation({
+  name: "Get Container Properties",
+  match: { method: "GET", headToo: true, on: "container", restype: "container" },
+  allow: { sas: "r", resource: "c" },
+  guard: { on: theContainer, conditions: "none", lease: "free" },
+  async apply({ tx, found }) {
+    const lease = leaseProperties(leaseAt(found.lease, tx.now));
+    const headers: Record<string, HeaderValue> = {
+      ...changedHeaders(found),
+      ...metadataHeaders(found.metadata),
+      "x-ms-lease-status": lease.status,
+      "x-ms-lease-state": lease.state,
+      "x-ms-lease-duration": lease.duration,
+      "x-ms-blob-public-access": found.publicAccess,
+      "x-ms-has-immutability-policy": false,
+      "x-ms-has-legal-hold": false,
+      "x-ms-immutable-storage-with-versioning-enabled": false,
+      "x-ms-default-encryption-scope": found.encryptionScope ?? "$account-encryption-key",
+      "x-ms-deny-encryption-scope-override": found.denyScopeOverride ?? false,
+    };
+    return { status: 200, headers };
+  },
+});
+
+export const getContainerMetadata = readOperation({
+  name: "Get Container Metadata",
+  match: { method: "GET", headToo: true, on: "container", restype: "container", comp: "metadata" },
+  allow: { sas: "r", resource: "c" },
+  guard: { on: theContainer, conditions: "none", lease: "free" },
+  async apply({ found }) {
+    const headers = { ...changedHeaders(found), ...metadataHeaders(found.metadata) };
+    return { status: 200, headers };
+  },
+});
+
+export const setContainerMetadata = writeOperation({
+  name: "Set Container Metadata",
+  match: { method: "PUT", on: "container", restype: "container", comp: "metadata" },
+  allow: { sas: "w", resource: "c" },
+  guard: { on: theContainer, conditions: "write", lease: "free" },
+  input: metadataOf,
+  async apply({ tx, place, found, input: metadata }) {
+    const record = { ...found, ...changedNow(tx), metadata };
+    putContainerRecord(tx, place, record);
+    return { status: 200, headers: changedHeaders(record) };
+  },
+});
+
+export const getContainerAcl = readOperation({
+  name: "Get Container ACL",
+  match: { method: "GET", headToo: true, on: "container", restype: "container", comp: "acl" },
+  allow: { sas: "", resource: "c" },
+  guard: { on: theContainer, conditions: "none", lease: "free" },
+  async apply({ found }) {
+    const headers = {
+      ...changedHeaders(found),
+      "Content-Type": "application/xml",
+      "x-ms-blob-public-access": found.publicAccess,
+    };
+    return { status: 200, headers, body: policiesXml(found.policies) };
+  },
+});
+
+export const setContainerAcl = writeOperation({
+  name: "Set Container ACL",
+  match: { method: "PUT", on: "container", restype: "container", comp: "acl" },
+  allow: { sas: "", resource: "c" },
+  body: { kind: "xml", sizeMax: XML_SIZE_MAX, optional: true },
+  guard: { on: theContainer, conditions: "write", lease: "free" },
+  input: (request, { xml }) => ({
+    publicAccess: publicAccessOf(request),
+    policies: xml === undefined ? [] : policiesOf(xml),
+  }),
+  async apply({ tx, place, found, input: { publicAccess, policies } }) {
+    const { publicAccess: _before, ...rest } = found;
+    const access = publicAccess === undefined ? {} : { publicAccess };
+    const record: ContainerRecord = { ...rest, ...changedNow(tx), ...access, policies };
+    putContainerRecord(tx, place, record);
+    return { status: 200, headers: changedHeaders(record) };
+  },
+});
+
+/**
+ * The blobs are taken apart in the background; a new container of the same name has another number and
+ * begins empty.
+ */
+export const deleteContainer = writeOperation({
+  name: "Delete Container",
+  match: { method: "DELETE", on: "container", restype: "container" },
+  allow: { sas: "d", resource: "c" },
+  guard: { on: theContainer, conditions: "write", lease: "guarded" },
+  async apply({ tx, place, found }) {
+    // Differs from Azure: the name of a deleted container can be used again at once, not after 30 seconds.
+    containers.delete(tx, place.account, place.name);
+    garbage.put(tx, [tx.tick()], { container: found.id });
+    return { status: 202, headers: {} };
+  },
+});
+
+function policiesXml(policies: readonly AccessPolicy[]): string {
+  const all = policies.map(({ id, start, expiry, permission }) => {
+    const fields =
+      element("Start", start) + element("Expiry", expiry) + element("Permission", permission);
+    const policy = fields === "" ? "" : `<AccessPolicy>${fields}</AccessPolicy>`;
+    return `<SignedIdentifier>${element("Id", id)}${policy}</SignedIdentifier>`;
+  });
+  return `${XML_DECLARATION}<SignedIdentifiers>${all.join("")}</SignedIdentifiers>`;
+}
+
+/** Stored access policies of a request, as Set Container ACL takes them: at most five, ids up to 64 characters. */
+function policiesOf(xml: XmlElement): AccessPolicy[] {
+  if (xml.name !== "SignedIdentifiers") throw new StorageError("InvalidXmlDocument");
+  if (xml.children.length > POLICIES_MAX) throw new StorageError("InvalidXmlDocument");
+  const seen = new Set<string>();
+  return xml.children.map((entry) => {
+    const id = childText(entry, "Id");
+    if (entry.name !== "SignedIdentifier") throw new StorageError("InvalidXmlDocument");
+    if (id === undefined) throw new StorageError("MissingRequiredXmlNode");
+    if (id === "" || id.length > POLICY_ID_MAX || seen.has(id)) throw invalidNode("Id", id);
+    seen.add(id);
+    const policy = child(entry, "AccessPolicy");
+    return {
+      id,
+      ...dateOf(policy, "Start", "start"),
+      ...dateOf(policy, "Expiry", "expiry"),
+      ...permissionOf(policy),
+    };
+  });
+}
+
+function dateOf<K extends string>(policy: XmlElement | undefined, node: string, key: K) {
+  const text = childText(policy, node);
+  if (text === undefined || text === "") return {};
+  if (parseIsoDate(text) === undefined) throw invalidNode(node, text);
+  return { [key]: text } as Record<K, string>;
+}
+
+function permissionOf(policy: XmlElement | undefined): { permission?: string } {
+  const text = childText(policy, "Permission");
+  if (text === undefined || text === "") return {};
+  if (!/^[racwdxyltmeopif]+$/.test(text)) throw invalidNode("Permission", text);
+  return { permission: text };
+}
+
+const invalidNode = (name: string, value: string) =>
+  new StorageError("InvalidXmlNodeValue", { XmlNodeName: name, XmlNodeValue: value });

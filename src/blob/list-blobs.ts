@@ -1,0 +1,287 @@
+import { afterPrefix } from "../base/bytes.ts";
+import { httpDate, type Instant, tickText } from "../base/time.ts";
+import { element, escapeXml, isBeyondXml, XML_DECLARATION } from "../base/xml.ts";
+import type { ReadTx } from "../engine/engine.ts";
+import { readOperation } from "../http/operation.ts";
+import { invalidQuery } from "../rules/errors.ts";
+import { leaseAt, leaseProperties } from "../rules/lease.ts";
+import { INFERRED_TIER, tierAt } from "../rules/tiers.ts";
+import { blobs, snapshots, uncommitted } from "../store/keys.ts";
+import type { BlobRecord } from "../store/records.ts";
+import { includeOf, LAST, type Marker, markerOf, markerText, pageSizeOf } from "./paging.ts";
+import { theContainer } from "./resource.ts";
+import { echoed, metadataXml } from "./service.ts";
+
+const INCLUDES = [
+  "copy",
+  "deleted",
+  "metadata",
+  "snapshots",
+  "uncommittedblobs",
+  "versions",
+  "tags",
+  "immutabilitypolicy",
+  "legalhold",
+  "deletedwithversions",
+];
+
+export const listBlobs = readOperation({
+  name: "List Blobs",
+  match: { method: "GET", on: "container", restype: "container", comp: "list" },
+  allow: { sas: "l", resource: "c" },
+  guard: { on: theContainer, conditions: "none", lease: "free" },
+  input(request) {
+    const include = includeOf(request, INCLUDES);
+    const delimiter = request.query.get("delimiter") ?? "";
+    if (delimiter !== "" && include.has("snapshots")) {
+      throw invalidQuery("include", request.query.get("include") ?? "");
+    }
+    const startFrom = request.query.get("startfrom");
+    return {
+      include,
+      delimiter,
+      size: pageSizeOf(request),
+      prefix: request.query.get("prefix") ?? "",
+      from: markerOf(request) ?? (startFrom ? { name: startFrom, at: 0n } : undefined),
+    };
+  },
+  async apply({ tx, request, found, input }) {
+    const { include, delimiter } = input;
+    const page = await pageOf(tx, BigInt(`0x${found.id}`), input);
+    let items = "";
+    for (const item of page.items) {
+      items +=
+        item.record === "prefix"
+          ? `<BlobPrefix>${nameXml(item.name)}</BlobPrefix>`
+          : blobXml(item, include, tx.now);
+    }
+    const head = `<EnumerationResults ServiceEndpoint="${escapeXml(request.endpoint)}" ContainerName="${escapeXml(request.container)}">`;
+    const next = page.next === undefined ? "" : markerText(page.next);
+    const delimited = delimiter === "" ? "" : element("Delimiter", delimiter);
+    const body = `${XML_DECLARATION}${head}${echoed(request)}${delimited}<Blobs>${items}</Blobs><NextMarker>${next}</NextMarker></EnumerationResults>`;
+    return { status: 200, headers: { "Content-Type": "application/xml" }, body };
+  },
+});
+
+/** One line of a list: a blob or its snapshot, a blob that has only uncommitted blocks, or a folded prefix. */
+type Item = {
+  readonly name: string;
+  readonly at: bigint;
+  readonly record: BlobRecord | "uncommitted" | "prefix";
+};
+
+type PageQuery = {
+  readonly include: ReadonlySet<string>;
+  readonly delimiter: string;
+  readonly size: number;
+  readonly prefix: string;
+  readonly from: Marker | undefined;
+};
+
+/**
+ * One page, in the order of names, snapshots of a blob before it. Names that share a prefix up to the
+ * delimiter become one item, and the walk jumps over them, so that a page costs what it shows.
+ */
+async function pageOf(
+  tx: ReadTx,
+  container: bigint,
+  { include, delimiter, size, prefix, from }: PageQuery,
+): Promise<{ items: Item[]; next?: Marker }> {
+  const batch = Math.min(size + 1, delimiter === "" ? BATCH_MAX : FOLDING_BATCH_MAX);
+  const cursors = sourcesOf(include).map(
+    (source) => new Cursor(source, tx, { container, prefix, batch, from }),
+  );
+  const items: Item[] = [];
+  for (;;) {
+    const item = await firstOf(cursors);
+    if (item === undefined) return { items };
+    const end = delimiter === "" ? -1 : item.name.indexOf(delimiter, prefix.length);
+    const folded = end === -1 ? undefined : item.name.slice(0, end + delimiter.length);
+    if (items.length === size) {
+      return { items, next: folded === undefined ? item : { name: folded, at: 0n } };
+    }
+    if (folded === undefined) {
+      items.push(item);
+      for (const cursor of cursors) cursor.pass(item);
+    } else {
+      items.push({ name: folded, at: LAST, record: "prefix" });
+      for (const cursor of cursors) cursor.passAll(folded);
+    }
+  }
+}
+
+const BATCH_MAX = 1000;
+const FOLDING_BATCH_MAX = 100;
+
+/** The next item of all cursors; where two have the same place, the first cursor's counts. */
+async function firstOf(cursors: readonly Cursor[]): Promise<Item | undefined> {
+  let first: Item | undefined;
+  for (const cursor of cursors) {
+    const item = await cursor.peek();
+    if (item !== undefined && (first === undefined || comparePlaces(item, first) < 0)) first = item;
+  }
+  return first;
+}
+
+function comparePlaces(a: Item, b: Item): number {
+  if (a.name === b.name) return a.at < b.at ? -1 : a.at > b.at ? 1 : 0;
+  return Buffer.compare(Buffer.from(a.name), Buffer.from(b.name));
+}
+
+/** A kind of thing that a list can show: where its rows are, and what items they make. */
+type Source = {
+  /** The bytes that rows of these names begin with. */
+  packed(container: bigint, names: string): Buffer;
+  /** The bytes of the first row that a marker leaves to be shown. */
+  start(container: bigint, marker: Marker): Buffer;
+  rows(tx: ReadTx, container: bigint, walk: { from: Buffer; to: Uint8Array; limit: number }): Promise<Item[]>;
+};
+
+const blobSource: Source = {
+  packed: (container, names) => blobs.packed([container], names),
+  start: (container, { name }) => blobs.packed([container, name]),
+  async rows(tx, container, walk) {
+    const rows = await blobs.walk(tx, [container], walk);
+    return rows.map(({ key: [, name], value }) => ({ name, at: LAST, record: value }));
+  },
+};
+
+const snapshotSource: Source = {
+  packed: (container, names) => snapshots.packed([container], names),
+  start: (container, { name, at }) => snapshots.packed([container, name, at]),
+  async rows(tx, container, walk) {
+    const rows = await snapshots.walk(tx, [container], walk);
+    return rows.map(({ key: [, name, at], value }) => ({ name, at, record: value }));
+  },
+};
+
+const uncommittedSource: Source = {
+  packed: (container, names) => uncommitted.packed([container], names),
+  start: (container, { name }) => uncommitted.packed([container, name]),
+  async rows(tx, container, walk) {
+    const rows = await uncommitted.walk(tx, [container], walk);
+    return rows.map(({ key: [, name] }) => ({ name, at: LAST, record: "uncommitted" }));
+  },
+};
+
+const sourcesOf = (include: ReadonlySet<string>): Source[] => [
+  blobSource,
+  ...(include.has("snapshots") ? [snapshotSource] : []),
+  ...(include.has("uncommittedblobs") ? [uncommittedSource] : []),
+];
+
+type CursorStart = {
+  readonly container: bigint;
+  readonly prefix: string;
+  readonly batch: number;
+  readonly from: Marker | undefined;
+};
+
+/** Walks one source, a batch at a time. */
+class Cursor {
+  readonly #source: Source;
+  readonly #tx: ReadTx;
+  readonly #container: bigint;
+  readonly #batch: number;
+  readonly #to: Uint8Array;
+  #from: Buffer;
+  #rows: Item[] = [];
+  #at = 0;
+  #isLast = false;
+
+  constructor(source: Source, tx: ReadTx, { container, prefix, batch, from }: CursorStart) {
+    this.#source = source;
+    this.#tx = tx;
+    this.#container = container;
+    this.#batch = batch;
+    const first = source.packed(container, prefix);
+    const start = from === undefined ? first : source.start(container, from);
+    this.#from = Buffer.compare(start, first) < 0 ? first : start;
+    this.#to = afterPrefix(first);
+  }
+
+  async peek(): Promise<Item | undefined> {
+    if (this.#at === this.#rows.length && !this.#isLast) {
+      const walk = { from: this.#from, to: this.#to, limit: this.#batch };
+      this.#rows = await this.#source.rows(this.#tx, this.#container, walk);
+      this.#isLast = this.#rows.length < this.#batch;
+      this.#at = 0;
+      const last = this.#rows.at(-1);
+      if (last !== undefined) {
+        this.#from = Buffer.concat([this.#source.start(this.#container, last), Buffer.of(0)]);
+      }
+    }
+    return this.#rows[this.#at];
+  }
+
+  /** Goes on past this item, if it stands at it or at its double. */
+  pass(item: Item): void {
+    const mine = this.#rows[this.#at];
+    if (mine?.name === item.name && mine.at === item.at) this.#at++;
+  }
+
+  /** Goes on past all names that begin so, without reading them. */
+  passAll(names: string): void {
+    while (this.#rows[this.#at]?.name.startsWith(names)) this.#at++;
+    const beyond = Buffer.from(afterPrefix(this.#source.packed(this.#container, names)));
+    if (this.#at === this.#rows.length && Buffer.compare(this.#from, beyond) < 0) {
+      this.#from = beyond;
+    }
+  }
+}
+
+/** A name as an element; one that XML cannot hold is percent-encoded, and says so (2021-02-12 and later). */
+const nameXml = (name: string): string =>
+  isBeyondXml(name)
+    ? `<Name Encoded="true">${encodeURIComponent(name)}</Name>`
+    : `<Name>${escapeXml(name)}</Name>`;
+
+function blobXml({ name, at, record }: Item, include: ReadonlySet<string>, now: Instant): string {
+  if (record === "prefix") return "";
+  if (record === "uncommitted") {
+    return `<Blob>${nameXml(name)}<Properties><Content-Length>0</Content-Length><BlobType>BlockBlob</BlobType></Properties></Blob>`;
+  }
+  const onSnapshot = at !== LAST;
+  const metadata = include.has("metadata") ? metadataXml(record.metadata) : "";
+  const tags = include.has("tags") && record.tags !== undefined ? tagsXml(record.tags) : "";
+  const snapshot = onSnapshot ? element("Snapshot", tickText(at)) : "";
+  return `<Blob>${nameXml(name)}${snapshot}<Properties>${propertiesXml(record, onSnapshot, now)}</Properties>${metadata}${tags}</Blob>`;
+}
+
+function propertiesXml(blob: BlobRecord, onSnapshot: boolean, now: Instant): string {
+  const { headers } = blob;
+  const { tier, rehydration } = tierAt(blob, now);
+  const tagCount = blob.tags === undefined ? 0 : Object.keys(blob.tags).length;
+  let text = `<Creation-Time>${httpDate(blob.createdAt)}</Creation-Time><Last-Modified>${httpDate(blob.modifiedAt)}</Last-Modified><Etag>${blob.etag}</Etag><Content-Length>${blob.size}</Content-Length>`;
+  text += element("Content-Type", headers.contentType ?? "application/octet-stream");
+  text += element("Content-Encoding", headers.contentEncoding ?? "");
+  text += element("Content-Language", headers.contentLanguage ?? "");
+  text += element("Content-MD5", headers.contentMd5);
+  text += element("Cache-Control", headers.cacheControl ?? "");
+  text += element("Content-Disposition", headers.contentDisposition ?? "");
+  text += `<BlobType>${blob.type}</BlobType><AccessTier>${tier ?? INFERRED_TIER}</AccessTier>`;
+  if (tier === undefined) text += "<AccessTierInferred>true</AccessTierInferred>";
+  if (blob.tierChangedAt !== undefined) {
+    text += element("AccessTierChangeTime", httpDate(blob.tierChangedAt));
+  }
+  if (rehydration !== undefined) {
+    text += element("ArchiveStatus", `rehydrate-pending-to-${rehydration.to.toLowerCase()}`);
+    text += element("RehydratePriority", rehydration.priority);
+  }
+  if (!onSnapshot) {
+    const lease = leaseProperties(leaseAt(blob.lease, now));
+    text += `<LeaseStatus>${lease.status}</LeaseStatus><LeaseState>${lease.state}</LeaseState>`;
+    text += element("LeaseDuration", lease.duration);
+  }
+  text += "<ServerEncrypted>true</ServerEncrypted>";
+  text += element("EncryptionScope", blob.encryptionScope);
+  if (tagCount > 0) text += `<TagCount>${tagCount}</TagCount>`;
+  return text;
+}
+
+function tagsXml(tags: Readonly<Record<string, string>>): string {
+  const all = Object.entries(tags).map(
+    ([key, value]) => `<Tag>${element("Key", key)}${element("Value", value)}</Tag>`,
+  );
+  return `<Tags><TagSet>${all.join("")}</TagSet></Tags>`;
+}

@@ -1,0 +1,86 @@
+import { httpDate, instantOf, type Tick } from "../base/time.ts";
+import type { WriteTx } from "../engine/engine.ts";
+import type { HeaderValue, Target } from "../http/operation.ts";
+import { refuse, StorageError } from "../rules/errors.ts";
+import { blobLeaseCodes, containerLeaseCodes } from "../rules/lease.ts";
+import { badBlobName, badContainerName } from "../rules/names.ts";
+import { blobs, containers, snapshots } from "../store/keys.ts";
+import type { BlobRecord, Changed, ContainerRecord } from "../store/records.ts";
+
+export type ContainerPlace = { readonly account: string; readonly name: string };
+
+/** Where a blob is: its container's number and its own name, and the snapshot if one is meant. */
+export type BlobPlace = {
+  readonly container: bigint;
+  readonly name: string;
+  readonly snapshot: Tick | undefined;
+};
+
+export const theContainer: Target<ContainerPlace, ContainerRecord> = {
+  check: ({ container }) => refuse(badContainerName(container)),
+  async find(tx, { account, container: name }) {
+    return { place: { account, name }, found: await containers.get(tx, account, name) };
+  },
+  missing: "ContainerNotFound",
+  leaseCodes: containerLeaseCodes,
+};
+
+export const theBlob: Target<BlobPlace, BlobRecord> = {
+  check({ container, blob }) {
+    refuse(badContainerName(container));
+    refuse(badBlobName(blob, container));
+  },
+  async find(tx, request) {
+    const { snapshot, blob: name } = request;
+    const owner = await containers.get(tx, request.account, request.container);
+    if (owner === undefined) throw new StorageError("ContainerNotFound");
+    const container = BigInt(`0x${owner.id}`);
+    const place = { container, name, snapshot };
+    // No account keeps versions yet, so none has the one that is asked for.
+    if (request.query.has("versionid")) return { place, found: undefined };
+    const found =
+      snapshot === undefined
+        ? await blobs.get(tx, container, name)
+        : await snapshots.get(tx, container, name, snapshot);
+    return { place, found };
+  },
+  missing: "BlobNotFound",
+  leaseCodes: blobLeaseCodes,
+};
+
+/** Stores a blob's record, or that of a snapshot, in its place. */
+export function putBlobRecord(tx: WriteTx, place: BlobPlace, record: BlobRecord): void {
+  if (place.snapshot === undefined) blobs.put(tx, [place.container, place.name], record);
+  else snapshots.put(tx, [place.container, place.name, place.snapshot], record);
+}
+
+export const putContainerRecord = (
+  tx: WriteTx,
+  { account, name }: ContainerPlace,
+  record: ContainerRecord,
+): void => containers.put(tx, [account, name], record);
+
+/** A new ETag and time of change, from one tick. */
+export function changedNow(tx: WriteTx): Changed {
+  const tick = tx.tick();
+  return { etag: `0x${tick.toString(16).toUpperCase()}`, modifiedAt: instantOf(tick) };
+}
+
+export const changedHeaders = ({ etag, modifiedAt }: Changed): Record<string, HeaderValue> => ({
+  ETag: `"${etag}"`,
+  "Last-Modified": httpDate(modifiedAt),
+});
+
+/** `x-ms-meta-` headers of a reply. */
+export function metadataHeaders(
+  metadata: Readonly<Record<string, string>>,
+): Record<string, HeaderValue> {
+  const headers: Record<string, HeaderValue> = {};
+  for (const name in metadata) headers[`x-ms-meta-${name}`] = metadata[name];
+  return headers;
+}
+
+/** A whole number from a header or parameter; undefined if it is none. */
+export function parseInteger(text: string): number | undefined {
+  return /^-?\d{1,15}$/.test(text) ? Number(text) : undefined;
+}

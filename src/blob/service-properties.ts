@@ -1,0 +1,182 @@
+import { child, childText, element, XML_DECLARATION, type XmlElement } from "../base/xml.ts";
+import { readOperation, theService, writeOperation } from "../http/operation.ts";
+import { StorageError } from "../rules/errors.ts";
+import { isServiceVersion } from "../rules/versions.ts";
+import { services } from "../store/keys.ts";
+import type { CorsRule, LoggingSetting, MetricsSetting, RetentionSetting, ServiceRecord } from "../store/records.ts";
+
+const XML_SIZE_MAX = 64 * 1024;
+const CORS_RULES_MAX = 5;
+const CORS_TEXT_MAX = 256;
+const DAYS_MAX = 365;
+const CORS_METHODS = "DELETE GET HEAD MERGE POST PATCH OPTIONS PUT".split(" ");
+
+export const getServiceProperties = readOperation({
+  name: "Get Blob Service Properties",
+  match: { method: "GET", on: "service", restype: "service", comp: "properties" },
+  allow: { sas: "r", resource: "s" },
+  guard: { on: theService, conditions: "none", lease: "own" },
+  async apply({ tx, request }) {
+    const record = (await services.get(tx, request.account, request.service)) ?? {};
+    const headers = { "Content-Type": "application/xml" };
+    return { status: 200, headers, body: propertiesXml(record) };
+  },
+});
+
+export const setServiceProperties = writeOperation({
+  name: "Set Blob Service Properties",
+  match: { method: "PUT", on: "service", restype: "service", comp: "properties" },
+  allow: { sas: "w", resource: "s" },
+  body: { kind: "xml", sizeMax: XML_SIZE_MAX },
+  guard: { on: theService, conditions: "none", lease: "own" },
+  input: (_request, { xml }) => propertiesOf(xml),
+  async apply({ tx, request, input: given }) {
+    // What is not given keeps its setting ("Set Blob Service Properties", remarks).
+    const before = await services.get(tx, request.account, request.service);
+    services.put(tx, [request.account, request.service], { ...before, ...given });
+    return { status: 202, headers: {} };
+  },
+});
+
+function propertiesOf(xml: XmlElement | undefined): ServiceRecord {
+  if (xml?.name !== "StorageServiceProperties") throw new StorageError("InvalidXmlDocument");
+  let record: ServiceRecord = {};
+  for (const root of xml.children) {
+    const read = readers[root.name];
+    if (read === undefined) {
+      throw new StorageError("UnsupportedXmlNode", { XmlNodeName: root.name });
+    }
+    record = { ...record, ...read(root) };
+  }
+  return record;
+}
+
+const readers: Readonly<Record<string, (root: XmlElement) => ServiceRecord>> = {
+  Logging: (root) => ({ logging: loggingOf(root) }),
+  HourMetrics: (root) => ({ hourMetrics: metricsOf(root) }),
+  MinuteMetrics: (root) => ({ minuteMetrics: metricsOf(root) }),
+  Cors: (root) => ({ cors: corsOf(root) }),
+  DefaultServiceVersion(root) {
+    if (!isServiceVersion(root.text)) throw badValue("DefaultServiceVersion", root.text);
+    return { defaultServiceVersion: root.text };
+  },
+  DeleteRetentionPolicy: (root) => ({
+    deleteRetention: {
+      ...retentionOf(root),
+      ...(child(root, "AllowPermanentDelete") === undefined
+        ? {}
+        : { allowPermanentDelete: flag(root, "AllowPermanentDelete") }),
+    },
+  }),
+  StaticWebsite: (root) => ({ staticWebsite: websiteOf(root) }),
+};
+
+const loggingOf = (root: XmlElement): LoggingSetting => ({
+  version: required(root, "Version"),
+  delete: flag(root, "Delete"),
+  read: flag(root, "Read"),
+  write: flag(root, "Write"),
+  retention: retentionOf(requiredChild(root, "RetentionPolicy")),
+});
+
+function metricsOf(root: XmlElement): MetricsSetting {
+  const enabled = flag(root, "Enabled");
+  return {
+    version: required(root, "Version"),
+    enabled,
+    ...(enabled || child(root, "IncludeAPIs") ? { includeApis: flag(root, "IncludeAPIs") } : {}),
+    retention: retentionOf(requiredChild(root, "RetentionPolicy")),
+  };
+}
+
+function retentionOf(root: XmlElement): RetentionSetting {
+  const enabled = flag(root, "Enabled");
+  const text = childText(root, "Days");
+  if (text === undefined) {
+    if (enabled) throw new StorageError("MissingRequiredXmlNode", { XmlNodeName: "Days" });
+    return { enabled };
+  }
+  const days = /^\d{1,4}$/.test(text) ? Number(text) : 0;
+  if (days < 1 || days > DAYS_MAX) throw badValue("Days", text);
+  return { enabled, days };
+}
+
+function corsOf(root: XmlElement): CorsRule[] {
+  if (root.children.length > CORS_RULES_MAX) throw badValue("Cors", String(root.children.length));
+  return root.children.map((rule) => {
+    if (rule.name !== "CorsRule") {
+      throw new StorageError("UnsupportedXmlNode", { XmlNodeName: rule.name });
+    }
+    const methods = required(rule, "AllowedMethods");
+    for (const method of methods.split(",")) {
+      if (!CORS_METHODS.includes(method.trim())) throw badValue("AllowedMethods", methods);
+    }
+    const age = required(rule, "MaxAgeInSeconds");
+    if (!/^\d{1,9}$/.test(age)) throw badValue("MaxAgeInSeconds", age);
+    const origins = limited(rule, "AllowedOrigins");
+    if (origins.trim() === "") throw badValue("AllowedOrigins", origins);
+    return {
+      origins,
+      methods,
+      allowedHeaders: limited(rule, "AllowedHeaders"),
+      exposedHeaders: limited(rule, "ExposedHeaders"),
+      maxAgeSeconds: Number(age),
+    };
+  });
+}
+
+/** A list in one text; none of its entries may be longer than 256 characters. */
+function limited(rule: XmlElement, name: string): string {
+  const text = required(rule, name);
+  if (text.split(",").some((entry) => entry.trim().length > CORS_TEXT_MAX)) throw badValue(name, text);
+  return text;
+}
+
+function websiteOf(root: XmlElement): NonNullable<ServiceRecord["staticWebsite"]> {
+  const indexDocument = childText(root, "IndexDocument");
+  const defaultIndexDocumentPath = childText(root, "DefaultIndexDocumentPath");
+  const errorDocument404Path = childText(root, "ErrorDocument404Path");
+  if (indexDocument !== undefined && defaultIndexDocumentPath !== undefined) {
+    throw badValue("DefaultIndexDocumentPath", defaultIndexDocumentPath);
+  }
+  return {
+    enabled: flag(root, "Enabled"),
+    ...(indexDocument === undefined ? {} : { indexDocument }),
+    ...(defaultIndexDocumentPath === undefined ? {} : { defaultIndexDocumentPath }),
+    ...(errorDocument404Path === undefined ? {} : { errorDocument404Path }),
+  };
+}
+
+function requiredChild(root: XmlElement, name: string): XmlElement {
+  const found = child(root, name);
+  if (found === undefined) throw new StorageError("MissingRequiredXmlNode", { XmlNodeName: name });
+  return found;
+}
+
+const required = (root: XmlElement, name: string): string => requiredChild(root, name).text;
+
+function flag(root: XmlElement, name: string): boolean {
+  const text = required(root, name).trim().toLowerCase();
+  if (text !== "true" && text !== "false") throw badValue(name, text);
+  return text === "true";
+}
+
+const badValue = (name: string, value: string) =>
+  new StorageError("InvalidXmlNodeValue", { XmlNodeName: name, XmlNodeValue: value });
+
+const retentionXml = ({ enabled, days }: RetentionSetting) =>
+  element("Enabled", enabled) + element("Days", days);
+
+const metricsXml = (name: string, setting: MetricsSetting | undefined) => {
+  const { version = "1.0", enabled = false, includeApis, retention = { enabled: false } } = setting ?? {};
+  return `<${name}>${element("Version", version)}${element("Enabled", enabled)}${element("IncludeAPIs", includeApis)}<RetentionPolicy>${retentionXml(retention)}</RetentionPolicy></${name}>`;
+};
+
+function propertiesXml(record: ServiceRecord): string {
+  const { logging, staticWebsite: website, deleteRetention = { enabled: false } } = record;
+  const rules = (record.cors ?? []).map(
+    (rule) =>
+      `<CorsRule>${element("AllowedOrigins", rule.origins)}${element("AllowedMethods", rule.methods)}${element("AllowedHeaders", rule.allowedHeaders)}${element("ExposedHeaders", rule.exposedHeaders)}${element("MaxAgeInSeconds", rule.maxAgeSeconds)}</CorsRule>`,
+  );
+  return `${XML_DECLARATION}<StorageServiceProperties><Logging>${element("Version", logging?.version ?? "1.0")}${element("Delete", logging?.delete ?? false)}${element("Read", logging?.read ?? false)}${element("Write", logging?.write ?? false)}<RetentionPolicy>${retentionXml(logging?.retention ?? { enabled: false })}</RetentionPolicy></Logging>${metricsXml("HourMetrics", record.hourMetrics)}${metricsXml("MinuteMetrics", record.minuteMetrics)}<Cors>${rules.join("")}</Cors>${element("DefaultServiceVersion", record.defaultServiceVersion)}<DeleteRetentionPolicy>${retentionXml(deleteRetention)}${element("AllowPermanentDelete", deleteRetention.allowPermanentDelete)}</DeleteRetentionPolicy><StaticWebsite>${element("Enabled", website?.enabled ?? false)}${element("IndexDocument", website?.indexDocument)}${element("DefaultIndexDocumentPath", website?.defaultIndexDocumentPath)}${element("ErrorDocument404Path", website?.errorDocument404Path)}</StaticWebsite></StorageServiceProperties>`;
+}

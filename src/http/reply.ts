@@ -1,0 +1,108 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { once } from "node:events";
+import { escapeXml, XML_DECLARATION } from "../base/xml.ts";
+import { errors, type StorageError } from "../rules/errors.ts";
+import type { HeaderValue, Reply } from "./operation.ts";
+
+/** What every reply carries, whatever became of the request. */
+export type Envelope = {
+  readonly requestId: string;
+  readonly clientId: string | undefined;
+  readonly version: string | undefined;
+  readonly server: string;
+};
+
+/** Headers as one flat list of names and values, which is what Node writes fastest. */
+function flat(envelope: Envelope, headers: Readonly<Record<string, HeaderValue>>): string[] {
+  const list = ["Server", envelope.server, "x-ms-request-id", envelope.requestId];
+  if (envelope.version !== undefined) list.push("x-ms-version", envelope.version);
+  if (envelope.clientId !== undefined) list.push("x-ms-client-request-id", envelope.clientId);
+  for (const name in headers) {
+    const value = headers[name];
+    if (value !== undefined) list.push(name, String(value));
+  }
+  return list;
+}
+
+/** Sends a reply; resolves when its last byte is handed to the system, or the client is gone. */
+export async function sendReply(
+  outgoing: ServerResponse,
+  envelope: Envelope,
+  reply: Reply,
+): Promise<void> {
+  const headers = flat(envelope, reply.headers);
+  const { body } = reply;
+  if (body === undefined || typeof body === "string") {
+    const hasLength = "Content-Length" in reply.headers;
+    if (!hasLength && reply.status !== 204 && reply.status !== 304) {
+      headers.push("Content-Length", String(body === undefined ? 0 : Buffer.byteLength(body)));
+    }
+    outgoing.writeHead(reply.status, headers);
+    outgoing.end(outgoing.req.method === "HEAD" ? undefined : body);
+    return;
+  }
+  outgoing.writeHead(reply.status, headers);
+  if (body.bytes !== undefined) {
+    outgoing.end(body.bytes.length === 1 ? body.bytes[0] : Buffer.concat(body.bytes));
+    body.close();
+    return;
+  }
+  try {
+    for await (const part of body.stream()) {
+      if (outgoing.destroyed) return;
+      if (!outgoing.write(part)) await drained(outgoing);
+    }
+    outgoing.end();
+  } catch (error) {
+    outgoing.destroy(); // a reply that breaks off is the only way left to say that it is not whole
+    throw error;
+  } finally {
+    body.close();
+  }
+}
+
+async function drained(outgoing: ServerResponse): Promise<void> {
+  if (outgoing.destroyed) return;
+  const gone = new AbortController();
+  const stop = () => gone.abort();
+  outgoing.once("close", stop);
+  try {
+    await once(outgoing, "drain", { signal: gone.signal });
+  } catch {
+    // The client is gone; the loop that writes sees it.
+  } finally {
+    outgoing.off("close", stop);
+  }
+}
+
+/** Sends an error as Azure writes it: code in a header, and in XML with the request's id and time. */
+export function sendError(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  envelope: Envelope,
+  { code, details }: Pick<StorageError, "code" | "details">,
+  now: Date,
+): void {
+  const [status, message, wire] = errors[code] as readonly [number, string, string?];
+  // Details whose names are those of headers go there, the others into the XML.
+  const all = Object.entries(details);
+  const responseHeaders = Object.fromEntries(all.filter(([name]) => name.includes("-")));
+  const hasBody = incoming.method !== "HEAD" && status !== 304;
+  const more = all
+    .filter(([name]) => !name.includes("-"))
+    .map(([name, value]) => `<${name}>${escapeXml(value)}</${name}>`)
+    .join("");
+  const text = `${message}\nRequestId:${envelope.requestId}\nTime:${now.toISOString().replace("Z", "0000Z")}`;
+  const body = `${XML_DECLARATION}<Error><Code>${wire ?? code}</Code><Message>${escapeXml(text)}</Message>${more}</Error>`;
+  const headers = flat(envelope, {
+    "x-ms-error-code": wire ?? code,
+    ...responseHeaders,
+    ...(hasBody
+      ? { "Content-Type": "application/xml", "Content-Length": Buffer.byteLength(body) }
+      : status === 304
+        ? {}
+        : { "Content-Length": 0 }),
+  });
+  outgoing.writeHead(status, message, headers);
+  outgoing.end(hasBody ? body : undefined);
+}

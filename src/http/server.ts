@@ -1,0 +1,175 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { authorize } from "../auth/authorize.ts";
+import type { Accounts } from "../auth/accounts.ts";
+import type { Log } from "../base/log.ts";
+import type { Clock } from "../base/time.ts";
+import type { Engine } from "../engine/engine.ts";
+import { StorageError } from "../rules/errors.ts";
+import { services } from "../store/keys.ts";
+import { ClientGone } from "./body.ts";
+import { type Router, router } from "./match.ts";
+import type { Operation, Service, Surroundings } from "./operation.ts";
+import { clientIdOf, parseAddress, parseRequest } from "./parse.ts";
+import { type Envelope, sendError, sendReply } from "./reply.ts";
+import { run } from "./run.ts";
+import { refuseBrokenRequests, watchSlowClients } from "./slow-clients.ts";
+
+export type ListenerOptions = {
+  readonly service: Service;
+  readonly operations: readonly Operation[];
+  readonly engine: Engine;
+  readonly around: Surroundings;
+  readonly accounts: Accounts;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+const HEADER_SIZE_MAX = 64 * 1024;
+const HEADERS_LIMIT_MS = 20_000;
+const IDLE_LIMIT_MS = 120_000;
+const KEEP_ALIVE_MS = 75_000;
+
+/** One service on one port: parse, match, authorize, run, reply. It is not listening yet. */
+export function httpService(options: ListenerOptions): Server {
+  const door = new Door(options);
+  const server = createServer(
+    {
+      maxHeaderSize: HEADER_SIZE_MAX,
+      headersTimeout: HEADERS_LIMIT_MS,
+      requestTimeout: 0, // bodies may be large; watchSlowClients ends those that do not come on
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      noDelay: true,
+    },
+    (incoming, outgoing) => void door.serve(incoming, outgoing),
+  );
+  server.maxHeadersCount = 0; // counted in parse.ts, where one too many is an error and not dropped
+  server.setTimeout(IDLE_LIMIT_MS);
+  server.on("checkContinue", (incoming, outgoing) => void door.serve(incoming, outgoing));
+  refuseBrokenRequests(server);
+  watchSlowClients(server);
+  return server;
+}
+
+class Door {
+  readonly #options: ListenerOptions;
+  readonly #route: Router;
+  readonly #serverName: string;
+
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+    this.#route = router(options.operations);
+    const name = options.service.charAt(0).toUpperCase() + options.service.slice(1);
+    this.#serverName = `Windows-Azure-${name}/1.0 Microsoft-HTTPAPI/2.0 Lazuli`;
+  }
+
+  async serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const begin = performance.now();
+    const envelope: { -readonly [K in keyof Envelope]: Envelope[K] } = {
+      requestId: this.#options.around.ids.guid(),
+      clientId: clientIdOf(incoming),
+      version: undefined,
+      server: this.#serverName,
+    };
+    let operation: Operation | undefined;
+    outgoing.on("error", () => {}); // the client is gone; "close" says so too
+    try {
+      if (incoming.url === "/healthz") {
+        outgoing.writeHead(200, { "Content-Type": "text/plain" }).end("OK\n");
+        return;
+      }
+      operation = await this.#answer(incoming, outgoing, envelope);
+    } catch (error) {
+      this.#fail(incoming, outgoing, envelope, error);
+    } finally {
+      if (this.#options.log.requests) this.#tell(incoming, outgoing, envelope, begin, operation);
+    }
+  }
+
+  async #answer(
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    envelope: { -readonly [K in keyof Envelope]: Envelope[K] },
+  ): Promise<Operation> {
+    const { service, accounts, clock, engine, around } = this.#options;
+    const secure = "encrypted" in (incoming.socket as Socket & { encrypted?: boolean });
+    const address = parseAddress(incoming, secure);
+    const account = accounts.get(address.account);
+    if (account === undefined) throw new StorageError("ResourceNotFound");
+    const version = header(incoming, "x-ms-version") ?? (await this.#defaultVersion(engine, account.name));
+    const ids = { id: envelope.requestId, clientId: envelope.clientId };
+    const request = parseRequest(incoming, service, address, ids, version);
+    envelope.version = request.version;
+    const signed = {
+      ...address,
+      method: request.method,
+      version: request.version,
+      header: request.header,
+      rawHeaders: incoming.rawHeaders,
+    };
+    authorize(signed, account, clock.now());
+    const operation = this.#route(request);
+    if (incoming.headers.expect !== undefined) outgoing.writeContinue();
+    const reply = await run(operation, request, engine, around);
+    await sendReply(outgoing, envelope, reply);
+    return operation;
+  }
+
+  /** What a request without a version is taken as: the account's choice, else the newest. */
+  async #defaultVersion(engine: Engine, account: string): Promise<string | undefined> {
+    const { service } = this.#options;
+    const record = await engine.read((tx) => services.get(tx, account, service));
+    return record?.defaultServiceVersion;
+  }
+
+  #fail(
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    envelope: Envelope,
+    error: unknown,
+  ): void {
+    const { log, clock } = this.#options;
+    if (error instanceof ClientGone || outgoing.destroyed) {
+      outgoing.destroy();
+      return;
+    }
+    if (!(error instanceof StorageError)) {
+      const fault = error instanceof Error ? error : new Error(String(error));
+      log.error("a request failed", { requestId: envelope.requestId, error: fault.stack });
+    }
+    if (outgoing.headersSent) {
+      outgoing.destroy();
+      return;
+    }
+    const answer = error instanceof StorageError ? error : new StorageError("InternalError");
+    // A body that is still on its way would be taken for the next request.
+    if (!incoming.complete) outgoing.shouldKeepAlive = false;
+    sendError(incoming, outgoing, envelope, answer, new Date(clock.now()));
+  }
+
+  #tell(
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    envelope: Envelope,
+    begin: number,
+    operation: Operation | undefined,
+  ): void {
+    const url = incoming.url ?? "";
+    const end = url.indexOf("?"); // the query may hold a signature
+    this.#options.log.info("request", {
+      requestId: envelope.requestId,
+      clientRequestId: envelope.clientId,
+      client: incoming.socket.remoteAddress,
+      method: incoming.method,
+      path: end === -1 ? url : url.slice(0, end),
+      operation: operation?.name,
+      status: outgoing.statusCode,
+      ms: Math.round((performance.now() - begin) * 100) / 100,
+    });
+  }
+}
+
+function header(incoming: IncomingMessage, name: string): string | undefined {
+  const value = incoming.headers[name];
+  return typeof value === "string" ? value : undefined;
+}

@@ -1,0 +1,150 @@
+#!/usr/bin/env node
+import { once } from "node:events";
+import { mkdirSync, openSync } from "node:fs";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY } from "./auth/accounts.ts";
+import { randomIds } from "./base/ids.ts";
+import { fileLog, type Log } from "./base/log.ts";
+import { systemClock } from "./base/time.ts";
+import { blobOperations } from "./blob/operations.ts";
+import { type Config, ConfigError, readConfig, USAGE } from "./config.ts";
+import { diskFiles } from "./engine/disk-files.ts";
+import { realDisk } from "./engine/disk.ts";
+import type { Engine } from "./engine/engine.ts";
+import type { ChunkFiles } from "./engine/files.ts";
+import { memoryEngine } from "./engine/memory.ts";
+import { memoryFiles } from "./engine/memory-files.ts";
+import { OpenError } from "./engine/open-error.ts";
+import { sqliteEngine } from "./engine/sqlite/engine.ts";
+import { httpService } from "./http/server.ts";
+import { check } from "./store/check.ts";
+import { Contents } from "./store/content.ts";
+import { Sweeper } from "./store/sweeper.ts";
+
+// Many files are synced at once, and each sync keeps a thread; read by libuv when its pool begins.
+process.env.UV_THREADPOOL_SIZE ??= "16";
+
+const DRAIN_LIMIT_MS = 10_000;
+const say = (line: string) => void process.stdout.write(`${line}\n`);
+
+async function main(): Promise<void> {
+  const config = readConfig(process.argv.slice(2), process.env);
+  if (config.command === "help") return say(USAGE);
+  if (config.command === "version") return say("lazuli 0.1.0");
+  const log = openLog(config);
+  const { engine, files } = await openStore(config, log);
+  if (config.command === "check") {
+    const problems = await check(engine, files, say);
+    await engine.close();
+    await files.close();
+    process.exitCode = problems === 0 ? 0 : 1;
+    return;
+  }
+  await serve(config, engine, files, log);
+}
+
+function openLog({ debugFile, logLevel }: Config): Log {
+  const now = () => systemClock.now();
+  if (debugFile === undefined) return fileLog(2, logLevel, now);
+  try {
+    return fileLog(openSync(debugFile, "a"), "debug", now);
+  } catch (error) {
+    throw new ConfigError(`--debug ${debugFile} cannot be written: ${(error as Error).message}.`);
+  }
+}
+
+type Store = { readonly engine: Engine; readonly files: ChunkFiles };
+
+async function openStore({ inMemory, location: directory }: Config, log: Log): Promise<Store> {
+  const clock = systemClock;
+  if (inMemory) return { engine: memoryEngine({ clock }), files: memoryFiles(randomIds) };
+  try {
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new OpenError(`The directory ${directory} cannot be made: ${(error as Error).message}.`);
+  }
+  const onFatal = (error: unknown) => {
+    log.error("the disk failed to sync; what was acknowledged is safe, and a restart goes on from there", {
+      error: String(error),
+    });
+    process.exit(1);
+  };
+  const engine = await sqliteEngine({ directory, clock, disk: realDisk, log, onFatal });
+  const files = await diskFiles({ directory, disk: realDisk, ids: randomIds, log });
+  return { engine, files };
+}
+
+async function serve(config: Config, engine: Engine, files: ChunkFiles, log: Log): Promise<void> {
+  const contents = new Contents(engine, files);
+  const settings = { rehydrateMs: config.rehydrateMs };
+  const around = { contents, ids: randomIds, settings };
+  const server = httpService({
+    service: "blob",
+    operations: blobOperations,
+    engine,
+    around,
+    accounts: config.accounts,
+    clock: systemClock,
+    log,
+  });
+  await listen(server, config.blobHost, config.blobPort);
+  const sweeper = new Sweeper({ engine, files, contents, log }, systemClock);
+  greet(config, server);
+  await signal();
+  await drained(server);
+  await sweeper.stop();
+  await engine.close();
+  await files.close();
+  log.flush();
+}
+
+async function listen(server: Server, host: string, port: number): Promise<void> {
+  server.listen(port, host);
+  try {
+    await once(server, "listening");
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new OpenError(
+      code === "EADDRINUSE"
+        ? `Port ${port} of ${host} is in use by another process: choose one with --blobPort.`
+        : `The blob service cannot listen on ${host}:${port}: ${message}.`,
+    );
+  }
+}
+
+function greet({ accounts, isDevelopment, inMemory, location }: Config, server: Server): void {
+  const { address, port } = server.address() as AddressInfo;
+  const host = address.includes(":") ? `[${address}]` : address;
+  const origin = `http://${host}:${port}`;
+  const name = accounts.keys().next().value ?? DEVELOPMENT_ACCOUNT;
+  const key = isDevelopment ? DEVELOPMENT_KEY : "<key>";
+  say(`Lazuli, data ${inMemory ? "in memory" : `in ${location}`}`);
+  say(`  Blob  ${origin}/${name}`);
+  say(
+    `  DefaultEndpointsProtocol=http;AccountName=${name};AccountKey=${key};BlobEndpoint=${origin}/${name};`,
+  );
+  say("Ready");
+}
+
+async function signal(): Promise<void> {
+  await Promise.race([once(process, "SIGTERM"), once(process, "SIGINT")]);
+}
+
+/** Takes no new connection, lets running requests finish for some seconds, then ends what is left. */
+async function drained(server: Server): Promise<void> {
+  const closed = once(server, "close");
+  server.close();
+  server.closeIdleConnections();
+  const limit = setTimeout(() => server.closeAllConnections(), DRAIN_LIMIT_MS);
+  await closed;
+  clearTimeout(limit);
+}
+
+try {
+  await main();
+} catch (error) {
+  if (!(error instanceof ConfigError || error instanceof OpenError)) throw error;
+  process.stderr.write(`${error.message}\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,102 @@
+import type { Engine, ReadTx } from "../engine/engine.ts";
+import type { ChunkFiles } from "../engine/files.ts";
+import { Contents } from "./content.ts";
+import { blobs, blocks, chunkFiles, garbage, pieces, snapshots } from "./keys.ts";
+import type { Chunk, Content } from "./records.ts";
+
+const BATCH = 200;
+
+/**
+ * Reads every byte that a record names and compares sums, counts references and looks for files that
+ * nobody names. Says a line for each problem and one at the end; gives how many problems there are.
+ */
+export async function check(
+  engine: Engine,
+  files: ChunkFiles,
+  say: (line: string) => void,
+): Promise<number> {
+  const contents = new Contents(engine, files);
+  const uses = new Map<string, number>();
+  let problems = 0;
+  let records = 0;
+  let bytes = 0;
+  const problem = (line: string) => {
+    problems++;
+    say(line);
+  };
+  const use = (chunk: Chunk) => {
+    if (chunk.at === "file") uses.set(chunk.id, (uses.get(chunk.id) ?? 0) + 1);
+  };
+  const readAll = async (what: string, content: Content, size: number) => {
+    records++;
+    try {
+      const opened = await engine.read((tx) => contents.open(tx, content, { start: 0, count: size }));
+      let found = 0;
+      for (const part of opened.bytes ?? []) found += part.length;
+      for await (const part of opened.stream()) found += part.length;
+      opened.close();
+      bytes += found;
+      if (found !== size) problem(`${what}: ${found} bytes are there, ${size} should be`);
+    } catch (error) {
+      problem(`${what}: ${(error as Error).message}`);
+    }
+  };
+
+  await each(engine, (tx, from) => blobs.walk(tx, [], from), blobs.packed, async (key, blob) => {
+    await readAll(`blob ${key[1]}`, blob.content, blob.size);
+    if ("pieces" in blob.content) for (const { chunk } of blob.content.pieces) use(chunk);
+  });
+  await each(engine, (tx, from) => snapshots.walk(tx, [], from), snapshots.packed, async (key, blob) => {
+    await readAll(`snapshot of ${key[1]}`, blob.content, blob.size);
+    if ("pieces" in blob.content) for (const { chunk } of blob.content.pieces) use(chunk);
+  });
+  await each(engine, (tx, from) => blocks.walk(tx, [], from), blocks.packed, async (key, block) => {
+    const content = { pieces: block.chunks.map((chunk) => ({ chunk })) };
+    await readAll(`block ${key[2]} of ${key[1]}`, content, block.size);
+    for (const chunk of block.chunks) use(chunk);
+  });
+  await each(engine, (tx, from) => pieces.walk(tx, [], from), pieces.packed, async (_key, page) => {
+    for (const { chunk } of page) use(chunk);
+  });
+  await each(engine, (tx, from) => garbage.walk(tx, [], from), garbage.packed, async (_key, entry) => {
+    if ("chunk" in entry) use(entry.chunk);
+  });
+  const named = new Set<string>();
+  await each(engine, (tx, from) => chunkFiles.walk(tx, [], from), chunkFiles.packed, async ([name], file) => {
+    named.add(name);
+    const count = uses.get(name) ?? 0;
+    if (count !== file.references) {
+      problem(`chunk file ${name}: ${count} records name it, ${file.references} are counted`);
+    }
+  });
+  for (const name of uses.keys()) {
+    if (!named.has(name)) problem(`chunk file ${name}: named, but not counted`);
+  }
+  for await (const name of files.list()) {
+    if (!named.has(name)) problem(`chunk file ${name}: no record names it (an orphan; a start of the server removes it)`);
+    named.delete(name);
+  }
+  for (const name of named) problem(`chunk file ${name}: it is missing`);
+  say(`${records} records with ${bytes} bytes read, ${problems} problems`);
+  return problems;
+}
+
+type Rows<K, V> = readonly { readonly key: K; readonly value: V }[];
+
+/** Calls `visit` for every row of a subspace, a batch of them in memory at a time. */
+async function each<K extends readonly unknown[], V>(
+  engine: Engine,
+  walk: (tx: ReadTx, from: { limit: number; from?: Uint8Array }) => Promise<Rows<K, V>>,
+  packed: (key: K) => Buffer,
+  visit: (key: K, value: V) => Promise<void>,
+): Promise<void> {
+  let from: Uint8Array | undefined;
+  for (;;) {
+    const start = from === undefined ? {} : { from };
+    const rows = await engine.read((tx) => walk(tx, { limit: BATCH, ...start }));
+    for (const { key, value } of rows) await visit(key, value);
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < BATCH) return;
+    from = Buffer.concat([packed(last.key), Buffer.of(0)]);
+  }
+}

@@ -1,0 +1,47 @@
+import type { Clock } from "../base/time.ts";
+import { expireBlocks, sweepFiles, sweepGarbage, type SweepOptions } from "./sweep.ts";
+
+const GARBAGE_MS = 1_000;
+const HOUR_MS = 3_600_000;
+
+/** Runs the sweeps in the background: garbage soon after it arises, the rest at start and every hour. */
+export class Sweeper {
+  readonly #options: SweepOptions;
+  readonly #clock: Clock;
+  #timer: NodeJS.Timeout | undefined;
+  #running: Promise<void>;
+  #isStopped = false;
+  #nextFull = 0;
+
+  constructor(options: SweepOptions, clock: Clock) {
+    this.#options = options;
+    this.#clock = clock;
+    this.#running = this.#sweep();
+  }
+
+  /** Lets the step that is under way finish; what is left waits for the next start. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+    await this.#running;
+  }
+
+  async #sweep(): Promise<void> {
+    try {
+      const now = this.#clock.now();
+      if (now >= this.#nextFull) {
+        this.#nextFull = now + HOUR_MS;
+        await sweepFiles(this.#options);
+        await expireBlocks(this.#options, now);
+      }
+      await sweepGarbage(this.#options, () => this.#isStopped);
+    } catch (error) {
+      this.#options.log.error("a sweep failed", { error: String(error) });
+    }
+    if (this.#isStopped) return;
+    this.#timer = setTimeout(() => {
+      this.#running = this.#sweep();
+    }, GARBAGE_MS);
+    this.#timer.unref();
+  }
+}
