@@ -9,8 +9,8 @@ import { fileLog, type Log } from "./base/log.ts";
 import { systemClock } from "./base/time.ts";
 import { blobOperations } from "./blob/operations.ts";
 import { type Config, ConfigError, readConfig, USAGE } from "./config.ts";
-import { diskFiles } from "./engine/disk-files.ts";
 import { realDisk } from "./engine/disk.ts";
+import { diskFiles } from "./engine/disk-files.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { ChunkFiles } from "./engine/files.ts";
 import { memoryEngine } from "./engine/memory.ts";
@@ -65,9 +65,12 @@ async function openStore({ inMemory, location: directory }: Config, log: Log): P
     throw new OpenError(`The directory ${directory} cannot be made: ${(error as Error).message}.`);
   }
   const onFatal = (error: unknown) => {
-    log.error("the disk failed to sync; what was acknowledged is safe, and a restart goes on from there", {
-      error: String(error),
-    });
+    log.error(
+      "the disk failed to sync; what was acknowledged is safe, and a restart goes on from there",
+      {
+        error: String(error),
+      },
+    );
     process.exit(1);
   };
   const engine = await sqliteEngine({ directory, clock, disk: realDisk, log, onFatal });

@@ -29,10 +29,14 @@ if (!isInstalled()) {
   process.stderr.write("Installing what is missing (npm ci) …\n");
   const npm = process.env.npm_execpath;
   const [command, first] = npm ? [process.execPath, [npm]] : ["npm", []];
-  const { status } = spawnSync(command, [...first, "ci", "--no-audit", "--no-fund", "--loglevel=error"], {
-    cwd: root,
-    stdio: ["ignore", "inherit", "inherit"],
-  });
+  const { status } = spawnSync(
+    command,
+    [...first, "ci", "--no-audit", "--no-fund", "--loglevel=error"],
+    {
+      cwd: root,
+      stdio: ["ignore", "inherit", "inherit"],
+    },
+  );
   if (status !== 0) {
     process.stderr.write("npm ci failed: what it printed above says why.\n");
     process.exit(1);

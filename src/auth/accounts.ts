@@ -18,11 +18,15 @@ export function parseAccounts(text: string): Accounts {
   for (const part of text.split(";").filter((entry) => entry.trim() !== "")) {
     const [name = "", ...keys] = part.trim().split(":");
     if (!isAccountName(name)) {
-      throw new Error(`"${name}" is no account name: it takes 3 to 24 lower-case letters and digits.`);
+      throw new Error(
+        `"${name}" is no account name: it takes 3 to 24 lower-case letters and digits.`,
+      );
     }
     if (accounts.has(name)) throw new Error(`the account ${name} is given twice.`);
     if (keys.length < 1 || keys.length > 2) {
-      throw new Error(`the account ${name} needs one or two keys, as ${name}:key1 or ${name}:key1:key2.`);
+      throw new Error(
+        `the account ${name} needs one or two keys, as ${name}:key1 or ${name}:key1:key2.`,
+      );
     }
     accounts.set(name, {
       name,

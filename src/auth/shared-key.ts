@@ -39,10 +39,8 @@ export function isSigned(
 export function* textsToSign(request: SignedRequest, scheme: Scheme): Generator<string> {
   const names = serviceHeaders(request);
   const resources = resourcesOf(request, scheme);
-  const orders = [sorted(names, byCharacter)];
-  const asService = sorted(names, compareHeaderNames);
-  if (asService.some((pair, i) => pair !== orders[0]?.[i])) orders.push(asService);
-  for (const order of orders) {
+  for (const compare of [byCharacter, compareHeaderNames]) {
+    const order = names.sort(([a], [b]) => compare(a, b));
     const headers = asUtf8(order.map(([name, value]) => `${name}:${value}\n`).join(""));
     for (const resource of resources) {
       if (scheme === "SharedKeyLite") {
@@ -136,9 +134,6 @@ function compOf(parameters: readonly (readonly [string, string])[]): string {
 }
 
 const byCharacter = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
-
-const sorted = (pairs: readonly [string, string][], compare: (a: string, b: string) => number) =>
-  [...pairs].sort(([a], [b]) => compare(a, b));
 
 // The order of .NET's culture: these first, then digits, then letters; a dash counts only where all else is equal.
 const ORDER = "!#$%&*.^_`|~+0123456789abcdefghijklmnopqrstuvwxyz";

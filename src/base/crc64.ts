@@ -27,10 +27,24 @@ function fillTables(): void {
 fillTables();
 
 const [l0, l1, l2, l3, l4, l5, l6, l7] = low as [
-  Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
 ];
 const [h0, h1, h2, h3, h4, h5, h6, h7] = high as [
-  Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
+  Int32Array,
 ];
 
 /** A checksum that grows with the bytes it is given. */
@@ -43,8 +57,22 @@ export class Crc64 {
     let hi = this.#high;
     const length = bytes.length;
     const whole = length - (length % 8);
-    const t0 = l0, t1 = l1, t2 = l2, t3 = l3, t4 = l4, t5 = l5, t6 = l6, t7 = l7;
-    const u0 = h0, u1 = h1, u2 = h2, u3 = h3, u4 = h4, u5 = h5, u6 = h6, u7 = h7;
+    const t0 = l0,
+      t1 = l1,
+      t2 = l2,
+      t3 = l3,
+      t4 = l4,
+      t5 = l5,
+      t6 = l6,
+      t7 = l7;
+    const u0 = h0,
+      u1 = h1,
+      u2 = h2,
+      u3 = h3,
+      u4 = h4,
+      u5 = h5,
+      u6 = h6,
+      u7 = h7;
     let at = 0;
     for (; at < whole; at += 8) {
       const a = (lo & 255) ^ (bytes[at] as number);
@@ -55,10 +83,24 @@ export class Crc64 {
       const f = ((hi >>> 8) & 255) ^ (bytes[at + 5] as number);
       const g = ((hi >>> 16) & 255) ^ (bytes[at + 6] as number);
       const h = (hi >>> 24) ^ (bytes[at + 7] as number);
-      lo = (t7[a] as number) ^ (t6[b] as number) ^ (t5[c] as number) ^ (t4[d] as number) ^
-        (t3[e] as number) ^ (t2[f] as number) ^ (t1[g] as number) ^ (t0[h] as number);
-      hi = (u7[a] as number) ^ (u6[b] as number) ^ (u5[c] as number) ^ (u4[d] as number) ^
-        (u3[e] as number) ^ (u2[f] as number) ^ (u1[g] as number) ^ (u0[h] as number);
+      lo =
+        (t7[a] as number) ^
+        (t6[b] as number) ^
+        (t5[c] as number) ^
+        (t4[d] as number) ^
+        (t3[e] as number) ^
+        (t2[f] as number) ^
+        (t1[g] as number) ^
+        (t0[h] as number);
+      hi =
+        (u7[a] as number) ^
+        (u6[b] as number) ^
+        (u5[c] as number) ^
+        (u4[d] as number) ^
+        (u3[e] as number) ^
+        (u2[f] as number) ^
+        (u1[g] as number) ^
+        (u0[h] as number);
     }
     for (; at < length; at++) {
       const index = (lo ^ (bytes[at] as number)) & 255;

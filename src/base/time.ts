@@ -55,8 +55,7 @@ export function parseHttpDate(text: string): Instant | undefined {
   return Number.isNaN(at) ? undefined : at;
 }
 
-const ISO_DATE =
-  /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,7})?)?(?:Z|[+-]\d\d:\d\d))?$/;
+const ISO_DATE = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,7})?)?(?:Z|[+-]\d\d:\d\d))?$/;
 
 /** The ISO 8601 forms that access policies and SAS use; undefined if it is none of them. */
 export function parseIsoDate(text: string): Instant | undefined {

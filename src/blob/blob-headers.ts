@@ -23,7 +23,11 @@ export function httpHeadersOf(request: Request, standardToo: boolean): HttpHeade
 }
 
 /** The headers that Get Blob and Get Blob Properties share, but for length and sums. */
-export function blobHeaders(blob: BlobRecord, now: Instant, onSnapshot: boolean): Record<string, HeaderValue> {
+export function blobHeaders(
+  blob: BlobRecord,
+  now: Instant,
+  onSnapshot: boolean,
+): Record<string, HeaderValue> {
   const { headers } = blob;
   const lease = leaseProperties(leaseAt(blob.lease, now));
   const tagCount = blob.tags === undefined ? 0 : Object.keys(blob.tags).length;
@@ -56,7 +60,9 @@ export function tierHeaders(blob: BlobRecord, now: Instant): Record<string, Head
     "x-ms-access-tier-change-time":
       blob.tierChangedAt === undefined ? undefined : httpDate(blob.tierChangedAt),
     "x-ms-archive-status":
-      rehydration === undefined ? undefined : `rehydrate-pending-to-${rehydration.to.toLowerCase()}`,
+      rehydration === undefined
+        ? undefined
+        : `rehydrate-pending-to-${rehydration.to.toLowerCase()}`,
     "x-ms-rehydrate-priority": rehydration?.priority,
   };
 }

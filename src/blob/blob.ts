@@ -5,9 +5,9 @@ import { tickText } from "../base/time.ts";
 import {
   createOperation,
   type HeaderValue,
-  readOperation,
   type Reply,
   type Request,
+  readOperation,
   writeOperation,
 } from "../http/operation.ts";
 import { invalidHeader, missingHeader, StorageError } from "../rules/errors.ts";
@@ -64,7 +64,9 @@ export const getBlob = readOperation({
     const headers: Record<string, HeaderValue> = {
       ...blobHeaders(found, tx.now, place.snapshot !== undefined),
       "Content-Length": range.count,
-      "Content-Range": whole ? undefined : `bytes ${range.start}-${range.start + range.count - 1}/${size}`,
+      "Content-Range": whole
+        ? undefined
+        : `bytes ${range.start}-${range.start + range.count - 1}/${size}`,
       "Content-MD5": whole ? stored.contentMd5 : undefined,
       "x-ms-blob-content-md5": whole ? undefined : stored.contentMd5,
     };
@@ -201,7 +203,8 @@ export const deleteBlob = createOperation({
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input(request) {
     const type = request.query.get("deletetype");
-    if (type !== undefined) throw new StorageError("UnsupportedQueryParameter", { QueryParameterName: "deletetype" });
+    if (type !== undefined)
+      throw new StorageError("UnsupportedQueryParameter", { QueryParameterName: "deletetype" });
     return deleteSnapshotsOf(request);
   },
   async apply({ tx, place, found, input: which, around: { contents } }) {

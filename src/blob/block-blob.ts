@@ -1,7 +1,12 @@
 import { parseBase64 } from "../base/bytes.ts";
 import { element, XML_DECLARATION, type XmlElement } from "../base/xml.ts";
 import type { WriteTx } from "../engine/engine.ts";
-import { createOperation, type HeaderValue, type Request, searchOperation } from "../http/operation.ts";
+import {
+  createOperation,
+  type HeaderValue,
+  type Request,
+  searchOperation,
+} from "../http/operation.ts";
 import { invalidHeader, invalidQuery, StorageError } from "../rules/errors.ts";
 import { available, leaseAfterWrite, leaseAt } from "../rules/lease.ts";
 import { checkedMetadata } from "../rules/metadata.ts";
@@ -23,7 +28,10 @@ const BLOCK_LIST_SIZE_MAX = 8 * 1024 * 1024;
 /** What a request says of the blob it makes, beside its bytes. */
 function newBlobOf(request: Request) {
   if (request.header("x-ms-blob-content-length") !== undefined) {
-    throw invalidHeader("x-ms-blob-content-length", request.header("x-ms-blob-content-length") ?? "");
+    throw invalidHeader(
+      "x-ms-blob-content-length",
+      request.header("x-ms-blob-content-length") ?? "",
+    );
   }
   return {
     metadata: checkedMetadata(request.headersFrom("x-ms-meta-")),
@@ -115,7 +123,10 @@ export const putBlob = createOperation({
     const pieces = contents.keep(tx, received.staged).map((chunk): Piece => ({ chunk }));
     const record = overwrite(tx, place, found, {
       ...input,
-      headers: { ...input.headers, ...(received.md5 === undefined ? {} : { contentMd5: received.md5 }) },
+      headers: {
+        ...input.headers,
+        ...(received.md5 === undefined ? {} : { contentMd5: received.md5 }),
+      },
       size: received.staged.size,
       content: contents.made(tx, pieces),
     });
@@ -194,7 +205,10 @@ function listedBlocks(xml: XmlElement | undefined): ListedBlock[] {
   if (xml?.name !== "BlockList") throw new StorageError("InvalidXmlDocument");
   if (xml.children.length > BLOCKS_MAX) throw new StorageError("BlockListTooLong");
   return xml.children.map(({ name, text, children }) => {
-    if ((name !== "Committed" && name !== "Uncommitted" && name !== "Latest") || children.length > 0) {
+    if (
+      (name !== "Committed" && name !== "Uncommitted" && name !== "Latest") ||
+      children.length > 0
+    ) {
       throw new StorageError("InvalidXmlDocument");
     }
     if (!isBlockId(text)) throw new StorageError("InvalidBlockId");

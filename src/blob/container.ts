@@ -1,12 +1,24 @@
-import { element, XML_DECLARATION, type XmlElement, child, childText } from "../base/xml.ts";
 import { parseIsoDate } from "../base/time.ts";
-import { createOperation, type HeaderValue, readOperation, type Request, writeOperation } from "../http/operation.ts";
+import { child, childText, element, XML_DECLARATION, type XmlElement } from "../base/xml.ts";
+import {
+  createOperation,
+  type HeaderValue,
+  type Request,
+  readOperation,
+  writeOperation,
+} from "../http/operation.ts";
 import { invalidHeader, StorageError } from "../rules/errors.ts";
 import { available, leaseAt, leaseProperties } from "../rules/lease.ts";
 import { checkedMetadata } from "../rules/metadata.ts";
 import { containers, garbage } from "../store/keys.ts";
 import type { AccessPolicy, ContainerRecord } from "../store/records.ts";
-import { changedHeaders, changedNow, metadataHeaders, putContainerRecord, theContainer } from "./resource.ts";
+import {
+  changedHeaders,
+  changedNow,
+  metadataHeaders,
+  putContainerRecord,
+  theContainer,
+} from "./resource.ts";
 
 const XML_SIZE_MAX = 64 * 1024;
 const POLICIES_MAX = 5;
@@ -18,7 +30,8 @@ function publicAccessOf(request: Request): "container" | "blob" | undefined {
   const text = request.header("x-ms-blob-public-access");
   if (text === undefined) return undefined;
   const level = text.toLowerCase();
-  if (level !== "container" && level !== "blob") throw invalidHeader("x-ms-blob-public-access", text);
+  if (level !== "container" && level !== "blob")
+    throw invalidHeader("x-ms-blob-public-access", text);
   return level;
 }
 
@@ -31,7 +44,8 @@ export const createContainer = createOperation({
     metadata: metadataOf(request),
     publicAccess: publicAccessOf(request),
     encryptionScope: request.header("x-ms-default-encryption-scope"),
-    denyScopeOverride: request.header("x-ms-deny-encryption-scope-override")?.toLowerCase() === "true",
+    denyScopeOverride:
+      request.header("x-ms-deny-encryption-scope-override")?.toLowerCase() === "true",
   }),
   async apply({ tx, place, found, input }) {
     if (found !== undefined) throw new StorageError("ContainerAlreadyExists");

@@ -1,4 +1,6 @@
-import { guidOf } from "../http/parse.ts";
+import type { Ids } from "../base/ids.ts";
+import type { Instant } from "../base/time.ts";
+import type { WriteTx } from "../engine/engine.ts";
 import {
   type Guarded,
   type HeaderValue,
@@ -8,9 +10,7 @@ import {
   type Target,
   writeOperation,
 } from "../http/operation.ts";
-import type { WriteTx } from "../engine/engine.ts";
-import type { Ids } from "../base/ids.ts";
-import type { Instant } from "../base/time.ts";
+import { guidOf } from "../http/parse.ts";
 import { type ErrorCode, invalidHeader, missingHeader, StorageError } from "../rules/errors.ts";
 import {
   acquired,

@@ -11,6 +11,7 @@ import type { BlobRecord } from "../store/records.ts";
 import { includeOf, LAST, type Marker, markerOf, markerText, pageSizeOf } from "./paging.ts";
 import { theContainer } from "./resource.ts";
 import { echoed, metadataXml } from "./service.ts";
+import { tagsXml } from "./tags.ts";
 
 const INCLUDES = [
   "copy",
@@ -134,7 +135,11 @@ type Source = {
   packed(container: bigint, names: string): Buffer;
   /** The bytes of the first row that a marker leaves to be shown. */
   start(container: bigint, marker: Marker): Buffer;
-  rows(tx: ReadTx, container: bigint, walk: { from: Buffer; to: Uint8Array; limit: number }): Promise<Item[]>;
+  rows(
+    tx: ReadTx,
+    container: bigint,
+    walk: { from: Buffer; to: Uint8Array; limit: number },
+  ): Promise<Item[]>;
 };
 
 const blobSource: Source = {
@@ -277,11 +282,4 @@ function propertiesXml(blob: BlobRecord, onSnapshot: boolean, now: Instant): str
   text += element("EncryptionScope", blob.encryptionScope);
   if (tagCount > 0) text += `<TagCount>${tagCount}</TagCount>`;
   return text;
-}
-
-function tagsXml(tags: Readonly<Record<string, string>>): string {
-  const all = Object.entries(tags).map(
-    ([key, value]) => `<Tag>${element("Key", key)}${element("Value", value)}</Tag>`,
-  );
-  return `<Tags><TagSet>${all.join("")}</TagSet></Tags>`;
 }

@@ -23,6 +23,7 @@ import { leaseBlob, leaseContainer } from "./lease.ts";
 import { listBlobs } from "./list-blobs.ts";
 import { getAccountInformation, listContainers } from "./service.ts";
 import { getServiceProperties, setServiceProperties } from "./service-properties.ts";
+import { getBlobTags, setBlobTags } from "./tags.ts";
 
 /** The Blob service, whole: docs/operations.md and the router are made from this list. */
 export const blobOperations: readonly Operation[] = [
@@ -48,6 +49,8 @@ export const blobOperations: readonly Operation[] = [
   setBlobProperties,
   getBlobMetadata,
   setBlobMetadata,
+  getBlobTags,
+  setBlobTags,
   setBlobTier,
   snapshotBlob,
   deleteBlob,

@@ -1,5 +1,5 @@
-import { invalidQuery, StorageError } from "../rules/errors.ts";
 import type { Request } from "../http/operation.ts";
+import { invalidQuery, StorageError } from "../rules/errors.ts";
 
 const PAGE_MAX = 5000;
 

@@ -3,7 +3,13 @@ import { readOperation, theService, writeOperation } from "../http/operation.ts"
 import { StorageError } from "../rules/errors.ts";
 import { isServiceVersion } from "../rules/versions.ts";
 import { services } from "../store/keys.ts";
-import type { CorsRule, LoggingSetting, MetricsSetting, RetentionSetting, ServiceRecord } from "../store/records.ts";
+import type {
+  CorsRule,
+  LoggingSetting,
+  MetricsSetting,
+  RetentionSetting,
+  ServiceRecord,
+} from "../store/records.ts";
 
 const XML_SIZE_MAX = 64 * 1024;
 const CORS_RULES_MAX = 5;
@@ -128,7 +134,8 @@ function corsOf(root: XmlElement): CorsRule[] {
 /** A list in one text; none of its entries may be longer than 256 characters. */
 function limited(rule: XmlElement, name: string): string {
   const text = required(rule, name);
-  if (text.split(",").some((entry) => entry.trim().length > CORS_TEXT_MAX)) throw badValue(name, text);
+  if (text.split(",").some((entry) => entry.trim().length > CORS_TEXT_MAX))
+    throw badValue(name, text);
   return text;
 }
 
@@ -168,7 +175,12 @@ const retentionXml = ({ enabled, days }: RetentionSetting) =>
   element("Enabled", enabled) + element("Days", days);
 
 const metricsXml = (name: string, setting: MetricsSetting | undefined) => {
-  const { version = "1.0", enabled = false, includeApis, retention = { enabled: false } } = setting ?? {};
+  const {
+    version = "1.0",
+    enabled = false,
+    includeApis,
+    retention = { enabled: false },
+  } = setting ?? {};
   return `<${name}>${element("Version", version)}${element("Enabled", enabled)}${element("IncludeAPIs", includeApis)}<RetentionPolicy>${retentionXml(retention)}</RetentionPolicy></${name}>`;
 };
 

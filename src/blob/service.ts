@@ -1,10 +1,10 @@
-import { element, escapeXml, XML_DECLARATION } from "../base/xml.ts";
 import { httpDate } from "../base/time.ts";
-import { type Level, readOperation, type Request, theService } from "../http/operation.ts";
+import { element, escapeXml, XML_DECLARATION } from "../base/xml.ts";
+import { type Level, type Request, readOperation, theService } from "../http/operation.ts";
 import { leaseAt, leaseProperties } from "../rules/lease.ts";
 import { containers } from "../store/keys.ts";
 import type { ContainerRecord } from "../store/records.ts";
-import { LAST, includeOf, markerOf, markerText, pageSizeOf } from "./paging.ts";
+import { includeOf, LAST, markerOf, markerText, pageSizeOf } from "./paging.ts";
 
 export const listContainers = readOperation({
   name: "List Containers",
@@ -26,9 +26,11 @@ export const listContainers = readOperation({
     });
     const found = rows.filter(({ key: [, name] }) => name.startsWith(prefix));
     const next = found.length > size ? found[size] : undefined;
-    const items = found.slice(0, size).map(({ key: [, name], value }) =>
-      containerXml(name, value, include.has("metadata"), tx.now),
-    );
+    const items = found
+      .slice(0, size)
+      .map(({ key: [, name], value }) =>
+        containerXml(name, value, include.has("metadata"), tx.now),
+      );
     const nextMarker = next === undefined ? "" : markerText({ name: next.key[1], at: LAST });
     const body = `${XML_DECLARATION}<EnumerationResults ServiceEndpoint="${escapeXml(request.endpoint)}">${echoed(request)}<Containers>${items.join("")}</Containers><NextMarker>${nextMarker}</NextMarker></EnumerationResults>`;
     return { status: 200, headers: { "Content-Type": "application/xml" }, body };

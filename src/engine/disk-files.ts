@@ -88,7 +88,8 @@ class DiskFiles implements ChunkFiles {
       const end = offset + count;
       let at = offset - (offset % SUM_BLOCK_SIZE);
       while (at < end) {
-        const lastBlock = Math.ceil(Math.min(end, at + READ_SIZE) / SUM_BLOCK_SIZE) * SUM_BLOCK_SIZE;
+        const lastBlock =
+          Math.ceil(Math.min(end, at + READ_SIZE) / SUM_BLOCK_SIZE) * SUM_BLOCK_SIZE;
         const bytes = Buffer.allocUnsafeSlow(Math.min(lastBlock, file.size) - at);
         const found = await this.#disk.read(handle, bytes, at);
         if (found < bytes.length) throw new CorruptFile(file.name, at + found);
@@ -139,7 +140,9 @@ class DiskFiles implements ChunkFiles {
     let count = 0;
     for (const folder of FOLDERS) {
       // What is being made now is asked first: it can only become named, never the other way round.
-      const names = (await readdir(join(this.#root, folder))).filter((name) => !this.#ours.has(name));
+      const names = (await readdir(join(this.#root, folder))).filter(
+        (name) => !this.#ours.has(name),
+      );
       const named = names.length === 0 ? new Set<string>() : await isNamed(names);
       for (const name of names) {
         if (named.has(name)) continue;
@@ -184,7 +187,8 @@ class DiskFiles implements ChunkFiles {
   #remove(name: string): void {
     const done = this.#disk.remove(this.#path(name)).then(
       () => void this.#ours.delete(name),
-      (error) => this.#log.warn("a chunk file could not be removed", { name, error: String(error) }),
+      (error) =>
+        this.#log.warn("a chunk file could not be removed", { name, error: String(error) }),
     );
     this.#removals = Promise.all([this.#removals, done]);
   }

@@ -40,7 +40,10 @@ export function memoryFiles(ids: Ids): ChunkFiles {
       if (bytes === undefined || bytes.length !== file.size) throw new CorruptFile(file.name, 0);
       const sums = Buffer.from(file.sums, "base64");
       const begin = offset - (offset % SUM_BLOCK_SIZE);
-      const end = Math.min(bytes.length, Math.ceil((offset + count) / SUM_BLOCK_SIZE) * SUM_BLOCK_SIZE);
+      const end = Math.min(
+        bytes.length,
+        Math.ceil((offset + count) / SUM_BLOCK_SIZE) * SUM_BLOCK_SIZE,
+      );
       checkSums(file, sums, begin, bytes.subarray(begin, end));
       yield bytes.subarray(offset, offset + count);
     },

@@ -1,5 +1,5 @@
-import { memoryEngine } from "./memory.ts";
 import { engineConformance } from "./conformance.ts";
+import { memoryEngine } from "./memory.ts";
 
 engineConformance("memory", { open: async (clock) => memoryEngine({ clock }) });
 

@@ -39,7 +39,9 @@ export function router(operations: readonly Operation[]): Router {
 function hasHeader(request: Request, { header }: Match): boolean {
   if (header === undefined) return true;
   const value = request.header(header.name);
-  return header.value === undefined ? value !== undefined : value?.toLowerCase() === header.value.toLowerCase();
+  return header.value === undefined
+    ? value !== undefined
+    : value?.toLowerCase() === header.value.toLowerCase();
 }
 
 const METHODS = ["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH", "MERGE"];
@@ -53,7 +55,8 @@ function unmatched(
   const known = METHODS.some((other) => routes.has(routeKey({ ...rest, method: other })));
   if (known || !METHODS.includes(method)) return new StorageError("UnsupportedHttpVerb");
   if (rest.comp !== undefined && rest.comp !== "") return invalidQuery("comp", rest.comp);
-  if (rest.restype !== undefined && rest.restype !== "") return invalidQuery("restype", rest.restype);
+  if (rest.restype !== undefined && rest.restype !== "")
+    return invalidQuery("restype", rest.restype);
   return rest.on === "service"
     ? new StorageError("MissingRequiredQueryParameter", { QueryParameterName: "comp" })
     : new StorageError("UnsupportedHttpVerb");

@@ -1,13 +1,13 @@
 import type { ByteStream } from "../base/bytes.ts";
-import type { XmlElement } from "../base/xml.ts";
+import type { Ids } from "../base/ids.ts";
 import type { Instant, Tick } from "../base/time.ts";
+import type { XmlElement } from "../base/xml.ts";
 import type { ReadTx, WriteTx } from "../engine/engine.ts";
 import type { Conditions, ConditionUse, Versioned } from "../rules/conditions.ts";
 import type { ErrorCode } from "../rules/errors.ts";
 import type { Lease, LeaseCodes } from "../rules/lease.ts";
 import type { ServiceVersion } from "../rules/versions.ts";
 import type { Contents, Opened, Staged } from "../store/content.ts";
-import type { Ids } from "../base/ids.ts";
 
 export type Service = "blob" | "queue" | "table" | "file";
 

@@ -9,7 +9,7 @@ import type { Level, Request, Service } from "./operation.ts";
 
 const URL_SIZE_MAX = 32 * 1024;
 const HEADER_COUNT_MAX = 256;
-const CLIENT_ID_FORM = /^[\x21-\x7e]{1,1024}$/;
+const CLIENT_ID_FORM = /^[\x20-\x7e]{1,1024}$/;
 
 /** The URL taken apart; all that can be known before the request is authorized. */
 export type Address = {
@@ -103,6 +103,8 @@ export function parseRequest(
   refuseUnsupported(header);
   const query = new Map<string, string>();
   for (const [name, value] of address.parameters) if (!query.has(name)) query.set(name, value);
+  const timeout = query.get("timeout");
+  if (timeout !== undefined && !/^\d{1,9}$/.test(timeout)) throw invalidQuery("timeout", timeout);
   return {
     ...ids,
     method: incoming.method ?? "GET",
@@ -133,7 +135,8 @@ const UNSUPPORTED = [
 
 function refuseUnsupported(header: (name: string) => string | undefined): void {
   for (const name of UNSUPPORTED) {
-    if (header(name) !== undefined) throw new StorageError("UnsupportedHeader", { HeaderName: name });
+    if (header(name) !== undefined)
+      throw new StorageError("UnsupportedHeader", { HeaderName: name });
   }
 }
 

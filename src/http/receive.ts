@@ -7,7 +7,12 @@ import { type Contents, HEAP_CHUNK_MAX, nothingStaged } from "../store/content.t
 import { bodySize } from "./body.ts";
 import type { BodyRule, Received, Request } from "./operation.ts";
 
-const nothing: Received = { xml: undefined, staged: nothingStaged, md5: undefined, crc64: undefined };
+const nothing: Received = {
+  xml: undefined,
+  staged: nothingStaged,
+  md5: undefined,
+  crc64: undefined,
+};
 
 /** Takes in a request's body as its row says, and checks the sums that the request sent along. */
 export async function receive(
@@ -67,7 +72,8 @@ function sentSums(request: Request, md5Headers: readonly string[]): Sums {
   if (request.header("content-md5") !== undefined && crc !== undefined) {
     throw new StorageError("BothCrc64AndMd5HeaderPresent");
   }
-  if (md5 !== undefined && parseBase64(md5)?.length !== MD5_SIZE) throw new StorageError("InvalidMd5");
+  if (md5 !== undefined && parseBase64(md5)?.length !== MD5_SIZE)
+    throw new StorageError("InvalidMd5");
   if (crc !== undefined && Buffer.from(crc, "base64").length < CRC64_SIZE) {
     throw invalidHeader("x-ms-content-crc64", crc);
   }

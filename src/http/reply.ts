@@ -1,5 +1,5 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { once } from "node:events";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { escapeXml, XML_DECLARATION } from "../base/xml.ts";
 import { errors, type StorageError } from "../rules/errors.ts";
 import type { HeaderValue, Reply } from "./operation.ts";

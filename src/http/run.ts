@@ -2,7 +2,15 @@ import type { Engine, ReadTx, WriteTx } from "../engine/engine.ts";
 import { failedCondition, noConditions, unusableConditions } from "../rules/conditions.ts";
 import { invalidQuery, refuse, StorageError } from "../rules/errors.ts";
 import { available, failedLease, leaseAt } from "../rules/lease.ts";
-import type { Guard, Guarded, Operation, Received, Reply, Request, Surroundings } from "./operation.ts";
+import type {
+  Guard,
+  Guarded,
+  Operation,
+  Received,
+  Reply,
+  Request,
+  Surroundings,
+} from "./operation.ts";
 import { receive } from "./receive.ts";
 
 /** The life of a request once it is parsed, matched and authorized. */

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { authorize } from "../auth/authorize.ts";
 import type { Accounts } from "../auth/accounts.ts";
+import { authorize } from "../auth/authorize.ts";
 import type { Log } from "../base/log.ts";
 import type { Clock } from "../base/time.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -96,7 +96,8 @@ class Door {
     const address = parseAddress(incoming, secure);
     const account = accounts.get(address.account);
     if (account === undefined) throw new StorageError("ResourceNotFound");
-    const version = header(incoming, "x-ms-version") ?? (await this.#defaultVersion(engine, account.name));
+    const version =
+      header(incoming, "x-ms-version") ?? (await this.#defaultVersion(engine, account.name));
     const ids = { id: envelope.requestId, clientId: envelope.clientId };
     const request = parseRequest(incoming, service, address, ids, version);
     envelope.version = request.version;

@@ -1,7 +1,7 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
-import { errors, type ErrorCode } from "../rules/errors.ts";
 import { XML_DECLARATION } from "../base/xml.ts";
+import { type ErrorCode, errors } from "../rules/errors.ts";
 
 const CHECK_MS = 30_000;
 const LEAST_BYTES = 1024;

@@ -11,28 +11,19 @@ export const errors = {
   ],
   AuthorizationFailure: [403, "This request is not authorized to perform this operation."],
   ConditionHeadersNotSupported: [400, "Condition headers are not supported."],
-  ConditionNotMet: [
-    412,
-    "The condition specified using HTTP conditional header(s) is not met.",
-  ],
+  ConditionNotMet: [412, "The condition specified using HTTP conditional header(s) is not met."],
   NotModified: [
     304,
     "The condition specified using HTTP conditional header(s) is not met.",
     "ConditionNotMet",
   ],
   EmptyMetadataKey: [400, "The key for one of the metadata key-value pairs is empty."],
-  InternalError: [
-    500,
-    "The server encountered an internal error. Please retry the request.",
-  ],
+  InternalError: [500, "The server encountered an internal error. Please retry the request."],
   InvalidAuthenticationInfo: [
     400,
     "Authentication information is not given in the correct format. Check the value of Authorization header.",
   ],
-  InvalidHeaderValue: [
-    400,
-    "The value for one of the HTTP headers is not in the correct format.",
-  ],
+  InvalidHeaderValue: [400, "The value for one of the HTTP headers is not in the correct format."],
   InvalidHttpVerb: [400, "The HTTP verb specified was not recognized by the server."],
   InvalidInput: [400, "One of the request inputs is not valid."],
   InvalidMd5: [
@@ -51,10 +42,7 @@ export const errors = {
   InvalidResourceName: [400, "The specified resource name contains invalid characters."],
   InvalidUri: [400, "The requested URI does not represent any resource on the server."],
   InvalidXmlDocument: [400, "XML specified is not syntactically valid."],
-  InvalidXmlNodeValue: [
-    400,
-    "The value for one of the XML nodes is not in the correct format.",
-  ],
+  InvalidXmlNodeValue: [400, "The value for one of the XML nodes is not in the correct format."],
   Md5Mismatch: [
     400,
     "The MD5 value specified in the request did not match with the MD5 value calculated by the server.",
@@ -70,10 +58,7 @@ export const errors = {
     "A query parameter that's mandatory for this request is not specified.",
   ],
   MissingRequiredXmlNode: [400, "A required XML node was not specified in the request body."],
-  MultipleConditionHeadersNotSupported: [
-    400,
-    "Multiple condition headers are not supported.",
-  ],
+  MultipleConditionHeadersNotSupported: [400, "Multiple condition headers are not supported."],
   NoAuthenticationInformation: [
     401,
     "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
@@ -107,10 +92,7 @@ export const errors = {
     400,
     "One of the query parameters specified in the request URI is not supported.",
   ],
-  UnsupportedXmlNode: [
-    400,
-    "One of the XML nodes specified in the request body is not supported.",
-  ],
+  UnsupportedXmlNode: [400, "One of the XML nodes specified in the request body is not supported."],
 
   // Checksums
   BothCrc64AndMd5HeaderPresent: [
@@ -152,19 +134,13 @@ export const errors = {
     409,
     "The lease ID matched, but the lease has been broken explicitly and cannot be renewed.",
   ],
-  LeaseLost: [
-    412,
-    "A lease ID was specified, but the lease for the blob/container has expired.",
-  ],
+  LeaseLost: [412, "A lease ID was specified, but the lease for the blob/container has expired."],
   LeaseNotPresentWithBlobOperation: [412, "There is currently no lease on the blob."],
   LeaseNotPresentWithContainerOperation: [412, "There is currently no lease on the container."],
   LeaseNotPresentWithLeaseOperation: [409, "There is currently no lease on the blob/container."],
 
   // Blob service
-  AccessTierNotSupportedForBlobType: [
-    400,
-    "The access tier is not supported for this blob type.",
-  ],
+  AccessTierNotSupportedForBlobType: [400, "The access tier is not supported for this blob type."],
   BlobAlreadyExists: [409, "The specified blob already exists."],
   BlobArchived: [409, "This operation is not permitted on an archived blob."],
   BlobBeingRehydrated: [
@@ -184,10 +160,7 @@ export const errors = {
   InvalidBlobOrBlock: [400, "The specified blob or block content is invalid."],
   InvalidBlobTier: [400, "The specified blob tier is invalid."],
   InvalidBlobType: [409, "The blob type is invalid for this operation."],
-  InvalidBlockId: [
-    400,
-    "The specified block ID is invalid. The block ID must be Base64-encoded.",
-  ],
+  InvalidBlockId: [400, "The specified block ID is invalid. The block ID must be Base64-encoded."],
   InvalidBlockList: [400, "The specified block list is invalid."],
   InvalidOperation: [400, "Invalid operation against a blob snapshot."],
   InvalidTag: [

@@ -30,7 +30,9 @@ export async function check(
   const readAll = async (what: string, content: Content, size: number) => {
     records++;
     try {
-      const opened = await engine.read((tx) => contents.open(tx, content, { start: 0, count: size }));
+      const opened = await engine.read((tx) =>
+        contents.open(tx, content, { start: 0, count: size }),
+      );
       let found = 0;
       for (const part of opened.bytes ?? []) found += part.length;
       for await (const part of opened.stream()) found += part.length;
@@ -42,38 +44,71 @@ export async function check(
     }
   };
 
-  await each(engine, (tx, from) => blobs.walk(tx, [], from), blobs.packed, async (key, blob) => {
-    await readAll(`blob ${key[1]}`, blob.content, blob.size);
-    if ("pieces" in blob.content) for (const { chunk } of blob.content.pieces) use(chunk);
-  });
-  await each(engine, (tx, from) => snapshots.walk(tx, [], from), snapshots.packed, async (key, blob) => {
-    await readAll(`snapshot of ${key[1]}`, blob.content, blob.size);
-    if ("pieces" in blob.content) for (const { chunk } of blob.content.pieces) use(chunk);
-  });
-  await each(engine, (tx, from) => blocks.walk(tx, [], from), blocks.packed, async (key, block) => {
-    const content = { pieces: block.chunks.map((chunk) => ({ chunk })) };
-    await readAll(`block ${key[2]} of ${key[1]}`, content, block.size);
-    for (const chunk of block.chunks) use(chunk);
-  });
-  await each(engine, (tx, from) => pieces.walk(tx, [], from), pieces.packed, async (_key, page) => {
-    for (const { chunk } of page) use(chunk);
-  });
-  await each(engine, (tx, from) => garbage.walk(tx, [], from), garbage.packed, async (_key, entry) => {
-    if ("chunk" in entry) use(entry.chunk);
-  });
+  await each(
+    engine,
+    (tx, from) => blobs.walk(tx, [], from),
+    blobs.packed,
+    async (key, blob) => {
+      await readAll(`blob ${key[1]}`, blob.content, blob.size);
+      if ("pieces" in blob.content) for (const { chunk } of blob.content.pieces) use(chunk);
+    },
+  );
+  await each(
+    engine,
+    (tx, from) => snapshots.walk(tx, [], from),
+    snapshots.packed,
+    async (key, blob) => {
+      await readAll(`snapshot of ${key[1]}`, blob.content, blob.size);
+      if ("pieces" in blob.content) for (const { chunk } of blob.content.pieces) use(chunk);
+    },
+  );
+  await each(
+    engine,
+    (tx, from) => blocks.walk(tx, [], from),
+    blocks.packed,
+    async (key, block) => {
+      const content = { pieces: block.chunks.map((chunk) => ({ chunk })) };
+      await readAll(`block ${key[2]} of ${key[1]}`, content, block.size);
+      for (const chunk of block.chunks) use(chunk);
+    },
+  );
+  await each(
+    engine,
+    (tx, from) => pieces.walk(tx, [], from),
+    pieces.packed,
+    async (_key, page) => {
+      for (const { chunk } of page) use(chunk);
+    },
+  );
+  await each(
+    engine,
+    (tx, from) => garbage.walk(tx, [], from),
+    garbage.packed,
+    async (_key, entry) => {
+      if ("chunk" in entry) use(entry.chunk);
+    },
+  );
   const named = new Set<string>();
-  await each(engine, (tx, from) => chunkFiles.walk(tx, [], from), chunkFiles.packed, async ([name], file) => {
-    named.add(name);
-    const count = uses.get(name) ?? 0;
-    if (count !== file.references) {
-      problem(`chunk file ${name}: ${count} records name it, ${file.references} are counted`);
-    }
-  });
+  await each(
+    engine,
+    (tx, from) => chunkFiles.walk(tx, [], from),
+    chunkFiles.packed,
+    async ([name], file) => {
+      named.add(name);
+      const count = uses.get(name) ?? 0;
+      if (count !== file.references) {
+        problem(`chunk file ${name}: ${count} records name it, ${file.references} are counted`);
+      }
+    },
+  );
   for (const name of uses.keys()) {
     if (!named.has(name)) problem(`chunk file ${name}: named, but not counted`);
   }
   for await (const name of files.list()) {
-    if (!named.has(name)) problem(`chunk file ${name}: no record names it (an orphan; a start of the server removes it)`);
+    if (!named.has(name))
+      problem(
+        `chunk file ${name}: no record names it (an orphan; a start of the server removes it)`,
+      );
     named.delete(name);
   }
   for (const name of named) problem(`chunk file ${name}: it is missing`);

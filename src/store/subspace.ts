@@ -32,9 +32,8 @@ export const number: Part<bigint> = {
 // biome-ignore lint/suspicious/noExplicitAny: a tuple of parts of different types; KeyOf gives each its own
 type Parts = readonly Part<any>[];
 type KeyOf<P extends Parts> = { readonly [I in keyof P]: P[I] extends Part<infer T> ? T : never };
-type PrefixOf<P extends Parts> = Partial<KeyOf<P>> extends readonly unknown[]
-  ? readonly unknown[]
-  : never;
+type PrefixOf<P extends Parts> =
+  Partial<KeyOf<P>> extends readonly unknown[] ? readonly unknown[] : never;
 
 export type Row<K, V> = { readonly key: K; readonly value: V };
 

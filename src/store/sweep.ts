@@ -93,7 +93,10 @@ async function until(step: () => Promise<boolean>, isStopped: () => boolean): Pr
 }
 
 /** Drops blocks that no list has named for a week since the last of them came ("Put Block", remarks). */
-export async function expireBlocks({ engine, contents }: SweepOptions, now: Instant): Promise<number> {
+export async function expireBlocks(
+  { engine, contents }: SweepOptions,
+  now: Instant,
+): Promise<number> {
   let count = 0;
   let from: Uint8Array | undefined;
   for (;;) {

@@ -1,5 +1,5 @@
 import type { Clock } from "../base/time.ts";
-import { expireBlocks, sweepFiles, sweepGarbage, type SweepOptions } from "./sweep.ts";
+import { expireBlocks, type SweepOptions, sweepFiles, sweepGarbage } from "./sweep.ts";
 
 const GARBAGE_MS = 1_000;
 const HOUR_MS = 3_600_000;

@@ -82,6 +82,8 @@ for (const [what, blockSize, blockCount] of shapes) {
     const slow = await startSlowly(path);
     const overwrite = await putBlob(path, "the next version");
     assert.equal(overwrite.status, 201);
+    // What the old version leaves free must not be written over while it is read.
+    await uploadBlocks(`${path}-other`, blockSize, blockCount);
     await finishWhole(slow, before);
     const next = await expect(200, { method: "GET", path });
     assert.equal(next.text, "the next version");
@@ -93,6 +95,7 @@ for (const [what, blockSize, blockCount] of shapes) {
     const before = await uploadBlocks(path, blockSize, blockCount);
     const slow = await startSlowly(path);
     await expect(202, { method: "DELETE", path });
+    await uploadBlocks(`${path}-other`, blockSize, blockCount);
     await finishWhole(slow, before);
     assert.equal((await request({ method: "GET", path })).code, "BlobNotFound");
   });

@@ -19,7 +19,10 @@ const CONNECTIONS = 24;
 const RESIDENT_MAX = 300 * 1024 * 1024;
 /** A whole request has its reply by then, or the connection is closed. */
 const REPLY_LIMIT_MS = 10_000;
+/** What HTTP itself refuses (an unknown expectation, too long a head) has no code of Azure's. */
+const HTTP_ERRORS = [417, 431];
 const CONTAINER = "fuzz";
+const BLOCK_BLOB = { "x-ms-blob-type": "BlockBlob" };
 
 /**
  * Throws seeded nonsense at the port for a while: no reply may be a 500, whole requests are answered, errors have a code,
@@ -59,7 +62,7 @@ export async function fuzz(
       if (attempt.kind === "whole") {
         const answered = seen.length > 0 || reply.closed;
         assert.ok(answered, `no reply in ${REPLY_LIMIT_MS} ms\n${told()}`);
-        if ((seen[0] ?? 0) >= 400 && seen[0] !== 431) {
+        if ((seen[0] ?? 0) >= 400 && !HTTP_ERRORS.includes(seen[0] ?? 0)) {
           const hasCode = /^x-ms-error-code: *\w+/im.test(reply.text);
           assert.ok(hasCode, `an error without its code\n${told()}${reply.text}`);
         }
@@ -338,37 +341,157 @@ function blockList(random: Random): string {
   return `${XML}<BlockList>${elements.join("")}</BlockList>`;
 }
 
-/** A request that HTTP has nothing to say against, most often rightly signed, about anything. */
+type Template = {
+  readonly method: string;
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: (random: Random) => Buffer | string;
+};
+
+const BLOBS = ["a", "b/c", "new", "page", "append"];
+const blobIn = (random: Random) => `/${CONTAINER}/${random.of(BLOBS)}`;
+const LEASE_ID = "11111111-1111-1111-1111-111111111111";
+const lease = (action: string) => ({ "x-ms-lease-action": action, "x-ms-lease-id": LEASE_ID });
+const leaseAcquire = {
+  "x-ms-lease-action": "acquire",
+  "x-ms-lease-duration": "15",
+  "x-ms-proposed-lease-id": LEASE_ID,
+};
+const bytes512 = (random: Random) => random.bytes(512);
+const ofContainer = { restype: "container" };
+
+/** Requests that would be right as they stand, so that what is odd about them is met deep inside. */
+const TEMPLATES: readonly ((random: Random) => Template)[] = [
+  () => ({ method: "GET", path: "/", query: { comp: "list" } }),
+  () => ({ method: "GET", path: "/", query: { restype: "service", comp: "properties" } }),
+  () => ({ method: "PUT", path: `/${CONTAINER}`, query: ofContainer }),
+  () => ({ method: "GET", path: `/${CONTAINER}`, query: ofContainer }),
+  () => ({ method: "GET", path: `/${CONTAINER}`, query: { ...ofContainer, comp: "list" } }),
+  () => ({ method: "GET", path: `/${CONTAINER}`, query: { ...ofContainer, comp: "acl" } }),
+  () => ({ method: "PUT", path: `/${CONTAINER}`, query: { ...ofContainer, comp: "metadata" } }),
+  () => ({
+    method: "PUT",
+    path: `/${CONTAINER}`,
+    query: { ...ofContainer, comp: "lease" },
+    headers: lease("break"),
+  }),
+  (random) => ({ method: "GET", path: blobIn(random) }),
+  (random) => ({ method: "GET", path: blobIn(random), headers: { range: random.of(RANGES) } }),
+  (random) => ({ method: "HEAD", path: blobIn(random) }),
+  (random) => ({ method: "DELETE", path: blobIn(random) }),
+  (random) => ({
+    method: "PUT",
+    path: blobIn(random),
+    headers: BLOCK_BLOB,
+    body: random.of(BODIES),
+  }),
+  (random) => ({
+    method: "PUT",
+    path: blobIn(random),
+    headers: { "x-ms-blob-type": "AppendBlob" },
+  }),
+  (random) => ({
+    method: "PUT",
+    path: blobIn(random),
+    headers: { "x-ms-blob-type": "PageBlob", "x-ms-blob-content-length": "1024" },
+  }),
+  (random) => ({
+    method: "PUT",
+    path: blobIn(random),
+    query: { comp: "appendblock" },
+    body: bytes512,
+  }),
+  (random) => ({
+    method: "PUT",
+    path: blobIn(random),
+    query: { comp: "page" },
+    headers: { "x-ms-range": "bytes=0-511", "x-ms-page-write": "update" },
+    body: bytes512,
+  }),
+  (random) => ({
+    method: "PUT",
+    path: blobIn(random),
+    query: { comp: "block", blockid: random.of(BLOCK_IDS.slice(0, 2)) },
+    body: bytes512,
+  }),
+  (random) => ({
+    method: "PUT",
+    path: blobIn(random),
+    query: { comp: "blocklist" },
+    body: blockList,
+  }),
+  (random) => ({ method: "GET", path: blobIn(random), query: { comp: "blocklist" } }),
+  (random) => ({ method: "PUT", path: blobIn(random), query: { comp: "metadata" } }),
+  (random) => ({ method: "PUT", path: blobIn(random), query: { comp: "properties" } }),
+  (random) => ({ method: "PUT", path: blobIn(random), query: { comp: "snapshot" } }),
+  (random) => ({ method: "GET", path: blobIn(random), query: { comp: "tags" } }),
+  (random) => ({
+    method: "PUT",
+    path: blobIn(random),
+    query: { comp: "tier" },
+    headers: { "x-ms-access-tier": "Cool" },
+  }),
+  (random) => ({
+    method: "PUT",
+    path: blobIn(random),
+    query: { comp: "lease" },
+    headers: leaseAcquire,
+  }),
+  (random) => ({
+    method: "PUT",
+    path: blobIn(random),
+    query: { comp: "lease" },
+    headers: lease("release"),
+  }),
+];
+
+/** A request that HTTP has nothing to say against, most often rightly signed: about anything, or nearly right. */
 function wholeRequest(
   server: TestServer,
   random: Random,
   connection: "close" | "keep-alive" = "close",
 ): Buffer {
-  const body = Buffer.from(random.of(BODIES)(random));
-  const query: [string, string][] = [];
-  if (random.chance(60)) query.push(["comp", random.of(COMPS)]);
-  if (random.chance(35)) query.push(["restype", random.of(QUERIES.restype ?? [])]);
-  for (let count = random.below(4); count > 0; count--) {
-    const name = random.of(Object.keys(QUERIES));
-    query.push([name, random.chance(90) ? random.of(QUERIES[name] ?? []) : random.text(20)]);
-  }
-  const headers: Record<string, string> = { connection, "content-length": String(body.length) };
-  if (random.chance(50)) headers["x-ms-blob-type"] = "BlockBlob";
-  for (let count = random.below(5); count > 0; count--) {
-    const name = random.of(Object.keys(HEADERS));
-    const value = random.chance(90) ? random.of(HEADERS[name] ?? []) : random.text(20);
+  const template = random.chance(55) ? random.of(TEMPLATES)(random) : wildTemplate(random);
+  const body = Buffer.from(template.body?.(random) ?? "");
+  const query = Object.entries(template.query ?? {});
+  const headers: Record<string, string> = {
+    connection,
+    "content-length": String(body.length),
+    ...template.headers,
+  };
+  if (random.chance(40)) query.push(oddity(QUERIES, random));
+  for (let count = random.below(3); count > 0; count--) {
+    const [name, value] = oddity(HEADERS, random);
     headers[name] = Buffer.from(value).toString("latin1");
   }
-  const request = { method: random.of(METHODS), path: random.of(PATHS), query, headers };
-  const method = random.chance(50) ? random.of(["GET", "PUT"]) : request.method;
-  let head = headOf(server, { ...request, method });
-  if (random.chance(5)) head = head.replace(/^authorization: .*\r\n/m, "");
-  if (random.chance(5)) {
+  const { method, path } = template;
+  let head = headOf(server, { method, path, query, headers });
+  if (random.chance(2)) head = head.replace(/^authorization: .*\r\n/m, "");
+  if (random.chance(2)) {
     const nonsense = random.text(30);
     head = head.replace(/^authorization: .*$/m, () => `authorization: ${nonsense}`);
   }
-  if (random.chance(3)) head = head.replace("devstoreaccount1/", "nobody/");
+  if (random.chance(2)) head = head.replace("devstoreaccount1/", "nobody/");
   return Buffer.concat([Buffer.from(head, "latin1"), body]);
+}
+
+function wildTemplate(random: Random): Template {
+  const query: Record<string, string> = {};
+  if (random.chance(60)) query.comp = random.of(COMPS);
+  if (random.chance(35)) query.restype = random.of(QUERIES.restype ?? []);
+  return {
+    method: random.chance(50) ? random.of(["GET", "PUT"]) : random.of(METHODS),
+    path: random.of(PATHS),
+    query,
+    headers: random.chance(50) ? BLOCK_BLOB : {},
+    body: random.of(BODIES),
+  };
+}
+
+function oddity(known: Record<string, readonly string[]>, random: Random): [string, string] {
+  const name = random.of(Object.keys(known));
+  return [name, random.chance(90) ? random.of(known[name] ?? []) : random.text(20)];
 }
 
 function mutated(bytes: Buffer, random: Random): Buffer {
@@ -446,7 +569,7 @@ async function transmit(socket: net.Socket, attempt: Attempt, random: Random): P
     socket.write(attempt.bytes);
     return;
   }
-  const step = 1 + random.below(60);
+  const step = 20 + random.below(100);
   for (let at = 0; at < attempt.bytes.length && !socket.destroyed; at += step) {
     socket.write(attempt.bytes.subarray(at, at + step));
     await wait(random.below(15));
@@ -459,14 +582,23 @@ const statusesIn = (text: string) =>
     .map((match) => Number(match[1]))
     .filter((status) => status >= 200);
 
-/** The blobs that the requests are about, since other requests take them away. */
+/** Puts the blobs that the requests are about back in order, since other requests lease, archive or delete them. */
 async function prepare(server: TestServer): Promise<void> {
   const path = `/${CONTAINER}`;
-  await send(server, { method: "PUT", path, query: { restype: "container" } });
-  const headers = { "x-ms-blob-type": "BlockBlob" };
-  for (const blob of ["a", "b/c"]) {
-    await send(server, { method: "PUT", path: `${path}/${blob}`, headers, body: "x".repeat(700) });
-  }
+  const broken = { "x-ms-lease-action": "break", "x-ms-lease-break-period": "0" };
+  await send(server, { method: "PUT", path, query: ofContainer });
+  await Promise.all(
+    BLOBS.map(async (name) => {
+      const blob = `${path}/${name}`;
+      const query = { comp: "lease" };
+      await send(server, { method: "PUT", path: blob, query, headers: broken });
+      const all = { "x-ms-delete-snapshots": "include" };
+      await send(server, { method: "DELETE", path: blob, headers: all });
+      if (name === "new") return;
+      const body = "x".repeat(700);
+      await send(server, { method: "PUT", path: blob, headers: BLOCK_BLOB, body });
+    }),
+  );
   const alive = await send(server, { method: "GET", query: { comp: "list" } });
   assert.equal(alive.status, 200, `List Containers: ${alive.status} ${alive.text}`);
 }

@@ -41,13 +41,14 @@ function itemsOf(xml: string): Item[] {
 
 /** Every page to the end, each within its size; fails if the pages do not end. */
 async function pagesOf(container: string, query: Record<string, string>): Promise<Item[][]> {
+  const { maxresults = "5000" } = query;
   const pages: Item[][] = [];
   let marker: string | undefined;
   do {
     const more = marker === undefined ? {} : { marker };
     const reply = b.assertReply(await list(container, { ...query, ...more }), 200);
     const page = itemsOf(reply.text);
-    assert.ok(page.length <= Number(query.maxresults ?? "5000"));
+    assert.ok(page.length <= Number(maxresults));
     pages.push(page);
     marker = b.texts(reply.text, "NextMarker")[0] ?? "";
     assert.ok(pages.length < 4000, "the pages do not end");

@@ -102,7 +102,7 @@ function textToSign(
   const date = "x-ms-date" in headers ? "" : value("date");
   const ours = Object.keys(headers)
     .filter((name) => name.startsWith("x-ms-"))
-    .sort()
+    .sort((a, b) => (a < b ? -1 : 1))
     .map((name) => `${name}:${headers[name]}\n`)
     .join("");
   if (scheme === "SharedKeyLite") {
@@ -128,7 +128,7 @@ function textToSign(
   ];
   const parameters = query
     .map(([name, text]) => `\n${name.toLowerCase()}:${text}`)
-    .sort()
+    .sort((a, b) => (a < b ? -1 : 1))
     .join("");
   return `${lines.join("\n")}\n${ours}${resource}${parameters}`;
 }

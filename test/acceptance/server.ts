@@ -43,7 +43,14 @@ export async function startServer(options: StartOptions = {}): Promise<TestServe
   if (given !== undefined) return external(given);
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), "lazuli-test-"));
   const ports = ["blob", "queue", "table", "file", "smb"].flatMap((name) => [`--${name}Port`, "0"]);
-  const args = ["src/main.ts", "--location", directory, ...ports, "--silent", ...(options.args ?? [])];
+  const args = [
+    "src/main.ts",
+    "--location",
+    directory,
+    ...ports,
+    "--silent",
+    ...(options.args ?? []),
+  ];
   const child = spawn(process.execPath, args, {
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],

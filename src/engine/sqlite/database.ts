@@ -107,7 +107,9 @@ function statements(sql: DatabaseSync, path: string, wal: number, lock: Database
     return statement;
   };
   const get = arrays("SELECT value FROM record WHERE key = ?");
-  const up = arrays("SELECT key, value FROM record WHERE key >= ? AND key < ? ORDER BY key LIMIT ?");
+  const up = arrays(
+    "SELECT key, value FROM record WHERE key >= ? AND key < ? ORDER BY key LIMIT ?",
+  );
   const down = arrays(
     "SELECT key, value FROM record WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT ?",
   );
@@ -127,7 +129,10 @@ function statements(sql: DatabaseSync, path: string, wal: number, lock: Database
     wal,
     get: (key) => firstOf(get.get(key)),
     range({ from, to, limit, reverse }: RangeQuery): Entry[] {
-      const rows = (reverse ? down : up).all(from, to, limit) as unknown as [Uint8Array, Uint8Array][];
+      const rows = (reverse ? down : up).all(from, to, limit) as unknown as [
+        Uint8Array,
+        Uint8Array,
+      ][];
       return rows.map(([key, value]) => ({ key, value }));
     },
     getHeap: (id) => firstOf(getHeap.get(id)),

@@ -1,10 +1,10 @@
-import { type Clock, instantOf, type Tick } from "../../base/time.ts";
 import type { Log } from "../../base/log.ts";
+import { type Clock, instantOf, type Tick } from "../../base/time.ts";
 import { BufferedTx, keyText, type Snapshot, Ticks } from "../buffered.ts";
 import type { Disk } from "../disk.ts";
 import type { Engine, RangeQuery, ReadTx, WriteTx } from "../engine.ts";
 import { Checkpointer } from "./checkpointer.ts";
-import { openDatabase, type Database } from "./database.ts";
+import { type Database, openDatabase } from "./database.ts";
 
 /** How long the event loop may be kept before the next turn; the rest of a queue waits for it. */
 const TURN_MS = 2;
@@ -134,7 +134,10 @@ class SqliteEngine implements Engine {
   }
 
   #add(queue: Job[], job: Job): void {
-    if (this.#closed) return job.fail(new Error("the engine is closed"));
+    if (this.#closed) {
+      job.fail(new Error("the engine is closed"));
+      return;
+    }
     queue.push(job);
     this.#wake();
   }
@@ -192,7 +195,10 @@ class SqliteEngine implements Engine {
   /** Calls `settle` when all that is committed or open by now is durable; at once if everything is. */
   #whenDurable(settle: () => void, fail: (error: unknown) => void): void {
     const group = this.#open ?? this.#syncing;
-    if (group === undefined) return settle();
+    if (group === undefined) {
+      settle();
+      return;
+    }
     group.settled.push(settle);
     group.failed.push(fail);
   }

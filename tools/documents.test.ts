@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { globSync, readFileSync } from "node:fs";
+import { test } from "node:test";
+import { blobOperations } from "../src/blob/operations.ts";
+import { routeKeys } from "../src/http/match.ts";
+import { documents } from "./documents.ts";
+
+for (const [path, make] of Object.entries(documents)) {
+  test(`${path} is what the code says; \`npm run docs\` makes it anew`, () => {
+    assert.equal(readFileSync(path, "utf8"), make());
+  });
+}
+
+test("no two operations match the same request", () => {
+  const seen = new Map<string, string>();
+  for (const { name, match } of blobOperations) {
+    for (const route of routeKeys(match)) {
+      const key = `${route} ${match.header?.name ?? ""}=${match.header?.value ?? ""}`;
+      assert.equal(seen.get(key), undefined, `${name} and ${seen.get(key)} both match ${key}`);
+      seen.set(key, name);
+    }
+  }
+});
+
+test("every operation is named by an acceptance test", () => {
+  const texts = globSync("test/acceptance/*.test.ts").map((path) => readFileSync(path, "utf8"));
+  const all = texts.join("\n");
+  const missing = blobOperations
+    .map(({ name }) => name.replace(/ \(.*\)$/, ""))
+    .filter((name) => !all.includes(name.replace(/: .*$/, "")));
+  assert.deepEqual(missing, []);
+});

@@ -1,0 +1,84 @@
+import { globSync, readFileSync } from "node:fs";
+import { blobOperations } from "../src/blob/operations.ts";
+import type { Operation } from "../src/http/operation.ts";
+import { errors } from "../src/rules/errors.ts";
+
+/** The documents that are made from the code; docs.ts writes them, documents.test.ts proves them fresh. */
+export const documents: Readonly<Record<string, () => string>> = {
+  "docs/operations.md": operationsPage,
+  "docs/errors.md": errorsPage,
+  "docs/compatibility.md": compatibilityPage,
+};
+
+const made = "<!-- Made by `npm run docs` from the code; edit that. -->";
+
+function request({ match }: Operation): string {
+  const { method, headToo, on, restype, comp, header } = match;
+  const path = { service: "/", container: "/{container}", blob: "/{container}/{blob}" }[on];
+  const query = [restype && `restype=${restype}`, comp && `comp=${comp}`].filter(Boolean).join("&");
+  const verbs = headToo ? `${method}, HEAD` : method;
+  const when =
+    header === undefined
+      ? ""
+      : ` with \`${header.name}${header.value ? `: ${header.value}` : ""}\``;
+  return `\`${verbs} ${path}${query === "" ? "" : `?${query}`}\`${when}`;
+}
+
+function operationsPage(): string {
+  const rows = blobOperations.map((operation) => {
+    const { conditions, lease } = operation.guard;
+    const sas =
+      operation.allow.sas === "" ? "–" : `${operation.allow.resource} / ${operation.allow.sas}`;
+    const snapshots = operation.snapshots ? "yes" : "";
+    return `| ${operation.name} | ${request(operation)} | ${conditions === "none" ? "" : conditions} | ${lease === "own" ? "" : lease} | ${snapshots} | ${sas} |`;
+  });
+  return `# Operations
+
+${made}
+
+Conditions: "read" takes any combination of the four headers and answers 304; "snapshot" the same, but 412;
+"write" and "create" take one header or a documented pair and answer 412. Where the column is empty, a
+conditional header is refused with 400.
+Lease: "guarded" needs the id of a lease that is held; "free" needs none, but one that is sent must be right.
+SAS: the account SAS resource type and the permissions any of which allows it.
+
+## Blob service
+
+| Operation | Request | Conditions | Lease | ?snapshot | SAS |
+|---|---|---|---|---|---|
+${rows.join("\n")}
+`;
+}
+
+function errorsPage(): string {
+  const rows = Object.entries(errors)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(
+      ([code, [status, message, wire]]: [string, readonly [number, string, string?]]) =>
+        `| ${wire ?? code} | ${status} | ${message} |`,
+    );
+  return `# Errors
+
+${made}
+
+| Code | Status | Message |
+|---|---|---|
+${rows.join("\n")}
+`;
+}
+
+function compatibilityPage(): string {
+  const notes = globSync("src/**/*.ts")
+    .sort()
+    .flatMap((path) =>
+      [
+        ...readFileSync(path, "utf8").matchAll(/\/\/ Differs from Azure: (.*(?:\n\s*\/\/ .*)*)/g),
+      ].map(([, text = ""]) => `- ${text.replace(/\n\s*\/\/ /g, " ")} (\`${path}\`)`),
+    );
+  return `# Where Lazuli differs from Azure
+
+${made}
+
+${notes.join("\n")}
+`;
+}
