@@ -20,11 +20,14 @@ function whole(incoming: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
     incoming.on("data", (part: Buffer) => void parts.push(part));
-    incoming.on("end", () =>
-      resolve(parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)),
-    );
-    incoming.on("close", () => reject(new ClientGone()));
-    incoming.on("error", () => reject(new ClientGone()));
+    incoming.on("end", () => {
+      resolve(parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts));
+    });
+    const leave = () => {
+      if (!incoming.complete) reject(new ClientGone());
+    };
+    incoming.on("close", leave);
+    incoming.on("error", leave);
   });
 }
 

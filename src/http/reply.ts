@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ByteStream } from "../base/bytes.ts";
 import { escapeXml, XML_DECLARATION } from "../base/xml.ts";
 import { errors, type StorageError } from "../rules/errors.ts";
 import type { HeaderValue, Reply } from "./operation.ts";
@@ -24,7 +25,12 @@ function flat(envelope: Envelope, headers: Readonly<Record<string, HeaderValue>>
   return list;
 }
 
-/** Sends a reply; resolves when its last byte is handed to the system, or the client is gone. */
+const SMALL_BODY_MAX = 8 * 1024;
+
+const latin1 = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
+
+/** Sends a reply; resolves when its last byte is handed over, or the client is gone. */
 export async function sendReply(
   outgoing: ServerResponse,
   envelope: Envelope,
@@ -41,14 +47,26 @@ export async function sendReply(
     outgoing.end(outgoing.req.method === "HEAD" ? undefined : body);
     return;
   }
-  outgoing.writeHead(reply.status, headers);
-  if (body.bytes !== undefined) {
-    outgoing.end(body.bytes.length === 1 ? body.bytes[0] : Buffer.concat(body.bytes));
-    body.close();
-    return;
-  }
   try {
-    for await (const part of body.stream()) {
+    outgoing.writeHead(reply.status, headers);
+    if (body.bytes !== undefined) sendBytes(outgoing, body.bytes);
+    else await sendStream(outgoing, body.stream());
+  } finally {
+    body.close();
+  }
+}
+
+function sendBytes(outgoing: ServerResponse, parts: readonly Uint8Array[]): void {
+  const [first] = parts;
+  const bytes = parts.length === 1 && first !== undefined ? first : Buffer.concat(parts);
+  // Node sends a text together with the headers in one piece, bytes apart from them.
+  if (bytes.length <= SMALL_BODY_MAX) outgoing.end(latin1(bytes), "latin1");
+  else outgoing.end(bytes);
+}
+
+async function sendStream(outgoing: ServerResponse, stream: ByteStream): Promise<void> {
+  try {
+    for await (const part of stream) {
       if (outgoing.destroyed) return;
       if (!outgoing.write(part)) await drained(outgoing);
     }
@@ -56,8 +74,6 @@ export async function sendReply(
   } catch (error) {
     outgoing.destroy(); // a reply that breaks off is the only way left to say that it is not whole
     throw error;
-  } finally {
-    body.close();
   }
 }
 

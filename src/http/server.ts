@@ -143,8 +143,10 @@ class Door {
       return;
     }
     const answer = error instanceof StorageError ? error : new StorageError("InternalError");
-    // A body that is still on its way would be taken for the next request.
-    if (!incoming.complete) outgoing.shouldKeepAlive = false;
+    // What is still on its way is read and dropped, so that the client gets to see the answer; a client that
+    // waits to be told to send its body is not told, and the connection ends.
+    if (incoming.headers.expect === undefined) incoming.resume();
+    else if (!incoming.complete) outgoing.shouldKeepAlive = false;
     sendError(incoming, outgoing, envelope, answer, new Date(clock.now()));
   }
 

@@ -1,7 +1,7 @@
 import type { Engine, ReadTx } from "../engine/engine.ts";
 import type { ChunkFiles } from "../engine/files.ts";
 import { Contents } from "./content.ts";
-import { blobs, blocks, chunkFiles, garbage, pieces, snapshots } from "./keys.ts";
+import { blobs, blocks, chunkFiles, pieces, snapshots } from "./keys.ts";
 import type { Chunk, Content } from "./records.ts";
 
 const BATCH = 200;
@@ -78,14 +78,6 @@ export async function check(
     pieces.packed,
     async (_key, page) => {
       for (const { chunk } of page) use(chunk);
-    },
-  );
-  await each(
-    engine,
-    (tx, from) => garbage.walk(tx, [], from),
-    garbage.packed,
-    async (_key, entry) => {
-      if ("chunk" in entry) use(entry.chunk);
     },
   );
   const named = new Set<string>();

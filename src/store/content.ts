@@ -30,7 +30,7 @@ export type Opened = {
 export class Contents {
   readonly #engine: Engine;
   readonly #files: ChunkFiles;
-  /** What is being read now, of heap chunks and lists, and by how many. */
+  /** The lists that are being read now, and by how many. */
   readonly #held = new Map<string, number>();
 
   constructor(engine: Engine, files: ChunkFiles) {
@@ -134,8 +134,7 @@ export class Contents {
   async releaseChunk(tx: WriteTx, chunk: Chunk): Promise<void> {
     if (chunk.at === "heap") {
       if ((await this.#count(tx, "heap", chunk.id, -1)) > 0) return;
-      if (this.isHeld(chunk.id)) garbage.put(tx, [tx.tick()], { chunk });
-      else tx.deleteHeap(BigInt(`0x${chunk.id}`));
+      tx.deleteHeap(BigInt(`0x${chunk.id}`)); // whoever sends it has read it in a transaction
       return;
     }
     const file = await chunkFiles.get(tx, chunk.id);
@@ -148,8 +147,9 @@ export class Contents {
     }
   }
 
-  isHeld(id: string): boolean {
-    return this.#held.has(id);
+  /** Whether a list is being read, and so must not be taken apart yet. */
+  isHeld(list: string): boolean {
+    return this.#held.has(list);
   }
 
   /** All pieces of a content, in order. */
@@ -164,7 +164,7 @@ export class Contents {
   async open(tx: ReadTx, content: Content, range: Range): Promise<Opened> {
     if (range.count === 0) return { bytes: [], stream: emptyStream, close: () => {} };
     if ("list" in content) {
-      const close = this.#hold([content.list], []);
+      const close = this.#holdList(content.list);
       return { stream: () => this.#streamOfList(content.list, range), close };
     }
     const loaded = await this.#loaded(tx, cut(content.pieces, 0, range));
@@ -173,7 +173,7 @@ export class Contents {
       return { bytes, stream: emptyStream, close: () => {} };
     }
     const names = loaded.flatMap(({ source }) => (source instanceof Uint8Array ? [] : source.name));
-    return { stream: () => this.#send(loaded), close: this.#hold([], names) };
+    return { stream: () => this.#send(loaded), close: this.#holdFiles(names) };
   }
 
   async #written(
@@ -204,16 +204,19 @@ export class Contents {
     return count;
   }
 
-  #hold(ids: readonly string[], files: readonly string[]): () => void {
-    for (const id of ids) this.#held.set(id, (this.#held.get(id) ?? 0) + 1);
-    for (const name of files) this.#files.hold(name);
+  #holdList(list: string): () => void {
+    this.#held.set(list, (this.#held.get(list) ?? 0) + 1);
     return () => {
-      for (const id of ids) {
-        const count = (this.#held.get(id) ?? 0) - 1;
-        if (count > 0) this.#held.set(id, count);
-        else this.#held.delete(id);
-      }
-      for (const name of files) this.#files.letGo(name);
+      const count = (this.#held.get(list) ?? 0) - 1;
+      if (count > 0) this.#held.set(list, count);
+      else this.#held.delete(list);
+    };
+  }
+
+  #holdFiles(names: readonly string[]): () => void {
+    for (const name of names) this.#files.hold(name);
+    return () => {
+      for (const name of names) this.#files.letGo(name);
     };
   }
 

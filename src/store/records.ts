@@ -119,10 +119,7 @@ export type ChunkFileRecord = {
 };
 
 /** What is left to be taken apart in the background. */
-export type GarbageRecord =
-  | { readonly list: string }
-  | { readonly chunk: Chunk }
-  | { readonly container: string };
+export type GarbageRecord = { readonly list: string } | { readonly container: string };
 
 /** JSON behind a version byte; older versions' decoders go here when there are any. */
 function json<T>(): Codec<T> {

@@ -35,13 +35,7 @@ export async function sweepGarbage(
         if (finished) garbage.delete(tx, tick);
         return finished;
       };
-      if ("chunk" in value) {
-        if (contents.isHeld(value.chunk.id)) continue;
-        await engine.write(async (tx) => {
-          tx.deleteHeap(BigInt(`0x${value.chunk.id}`));
-          return done(tx, true);
-        });
-      } else if ("list" in value) {
+      if ("list" in value) {
         if (contents.isHeld(value.list)) continue;
         const step = async (tx: WriteTx) => done(tx, await shortened(tx, contents, value.list));
         await until(() => engine.write(step), isStopped);
