@@ -26,6 +26,7 @@ import { Sweeper } from "./store/sweeper.ts";
 process.env.UV_THREADPOOL_SIZE ??= "16";
 
 const DRAIN_LIMIT_MS = 10_000;
+const DRAIN_CHECK_MS = 20;
 const say = (line: string) => void process.stdout.write(`${line}\n`);
 
 async function main(): Promise<void> {
@@ -138,9 +139,11 @@ async function signal(): Promise<void> {
 async function drained(server: Server): Promise<void> {
   const closed = once(server, "close");
   server.close();
-  server.closeIdleConnections();
+  // A connection becomes idle when its last request is answered.
+  const sweep = setInterval(() => server.closeIdleConnections(), DRAIN_CHECK_MS);
   const limit = setTimeout(() => server.closeAllConnections(), DRAIN_LIMIT_MS);
   await closed;
+  clearInterval(sweep);
   clearTimeout(limit);
 }
 

@@ -55,6 +55,8 @@ class DiskFiles implements ChunkFiles {
   readonly #spares = new Map<number, Spare[]>();
   readonly #folderSyncs = new Map<string, FolderSync>();
   readonly #timer: NodeJS.Timeout;
+  /** One for each file that is being written. */
+  readonly #writing = new Set<Promise<void>>();
   #spareBytes = 0;
   #removals: Promise<unknown> = Promise.resolve();
 
@@ -67,15 +69,28 @@ class DiskFiles implements ChunkFiles {
   }
 
   async create(size: number): Promise<FileWriter> {
+    const syncFolder = () => this.#syncFolder(name);
     const spare = this.#takeSpare(classOf(size));
     const name = spare?.name ?? `${this.#ids.guid().replaceAll("-", "")}-${classOf(size)}`;
     this.#ours.add(name);
     const path = this.#path(name);
     const file = await this.#disk.open(path, spare === undefined ? "new" : "old");
+    const ended = Promise.withResolvers<void>();
+    this.#writing.add(ended.promise);
+    const end = () => {
+      this.#writing.delete(ended.promise);
+      ended.resolve();
+    };
     return new DiskWriter(this.#disk, file, name, {
-      // A spare's entry in its folder is durable already.
-      finished: () => (spare === undefined ? this.#syncFolder(name) : undefined),
-      abandoned: () => this.free(name),
+      async finished() {
+        // A spare's entry in its folder is durable already.
+        if (spare === undefined) await syncFolder();
+        end();
+      },
+      abandoned: () => {
+        this.free(name);
+        end();
+      },
     });
   }
 
@@ -160,6 +175,7 @@ class DiskFiles implements ChunkFiles {
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
+    await Promise.all(this.#writing);
     for (const spares of this.#spares.values()) for (const { name } of spares) this.#remove(name);
     await this.#removals;
   }
@@ -238,7 +254,7 @@ class DiskWriter implements FileWriter {
   readonly #disk: Disk;
   readonly #file: number;
   readonly #name: string;
-  readonly #on: { finished(): Promise<void> | undefined; abandoned(): void };
+  readonly #on: { finished(): Promise<void>; abandoned(): void };
   readonly #sums = new Sums();
   #parts: Uint8Array[] = [];
   #waiting = 0;
@@ -249,7 +265,7 @@ class DiskWriter implements FileWriter {
     disk: Disk,
     file: number,
     name: string,
-    on: { finished(): Promise<void> | undefined; abandoned(): void },
+    on: { finished(): Promise<void>; abandoned(): void },
   ) {
     this.#disk = disk;
     this.#file = file;

@@ -130,13 +130,13 @@ class Door {
     error: unknown,
   ): void {
     const { log, clock } = this.#options;
+    if (!(error instanceof StorageError || error instanceof ClientGone)) {
+      const fault = error instanceof Error ? error : new Error(String(error));
+      log.error("a request failed", { requestId: envelope.requestId, error: fault.stack });
+    }
     if (error instanceof ClientGone || outgoing.destroyed) {
       outgoing.destroy();
       return;
-    }
-    if (!(error instanceof StorageError)) {
-      const fault = error instanceof Error ? error : new Error(String(error));
-      log.error("a request failed", { requestId: envelope.requestId, error: fault.stack });
     }
     if (outgoing.headersSent) {
       outgoing.destroy();

@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { resolve } from "node:path";
+import { test } from "node:test";
+import { DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY } from "./auth/accounts.ts";
+import { type Config, ConfigError, readConfig, USAGE } from "./config.ts";
+
+// DESIGN 7: Azurite's flags, ports and development account.
+const key = Buffer.from("a key").toString("base64");
+
+const flags: [argv: string, want: Partial<Config>][] = [
+  ["", { command: "serve", blobHost: "127.0.0.1", blobPort: 10_000, inMemory: false }],
+  ["", { logLevel: "warn", debugFile: undefined, isDevelopment: true, rehydrateMs: 10_000 }],
+  ["", { location: resolve("data") }],
+  ["serve", { command: "serve" }],
+  ["check", { command: "check" }],
+  ["check --location /tmp/x", { command: "check", location: "/tmp/x" }],
+  ["--help", { command: "help" }],
+  ["-h", { command: "help" }],
+  ["--version", { command: "version" }],
+  ["-v", { command: "version" }],
+  ["--location /tmp/x", { location: "/tmp/x" }],
+  ["--location=/tmp/x", { location: "/tmp/x" }],
+  ["-l /tmp/x", { location: "/tmp/x" }],
+  ["--location some/where", { location: resolve("some/where") }],
+  ["--inMemoryPersistence", { inMemory: true }],
+  ["--blobHost 0.0.0.0", { blobHost: "0.0.0.0" }],
+  ["--blobPort 0", { blobPort: 0 }],
+  ["--blobPort 65535", { blobPort: 65_535 }],
+  ["--logLevel debug", { logLevel: "debug" }],
+  ["--logLevel info", { logLevel: "info" }],
+  ["--logLevel error", { logLevel: "error" }],
+  ["--logLevel off", { logLevel: "off" }],
+  ["--silent", { logLevel: "off" }],
+  ["-s", { logLevel: "off" }],
+  ["--debug /tmp/log", { debugFile: "/tmp/log" }],
+  ["-d /tmp/log", { debugFile: "/tmp/log" }],
+  ["--rehydrateDelay 0", { rehydrateMs: 0 }],
+  ["--rehydrateDelay 3", { rehydrateMs: 3_000 }],
+  ["--queuePort 10001 --tablePort 10002 --filePort 10003 --smbPort 10445", { command: "serve" }],
+  ["--queueHost a --tableHost b --fileHost c --smbHost d", { blobHost: "127.0.0.1" }],
+  ["--skipApiVersionCheck --disableTelemetry --loose -L", { command: "serve" }],
+];
+for (const [argv, want] of flags) {
+  test(`readConfig(): "${argv}" means ${JSON.stringify(want)}`, () => {
+    const config = readConfig(argv.split(" ").filter(Boolean), {});
+    const got = Object.fromEntries(
+      Object.keys(want).map((name) => [name, config[name as keyof Config]]),
+    );
+    assert.deepEqual(got, want);
+  });
+}
+
+test("readConfig(): gives one frozen value", () => assert.ok(Object.isFrozen(readConfig([], {}))));
+
+type Env = NodeJS.ProcessEnv;
+const environments: [what: string, env: Env, names: string[], isDevelopment: boolean][] = [
+  ["nothing is the development account", {}, [DEVELOPMENT_ACCOUNT], true],
+  ["LAZULI_ACCOUNTS", { LAZULI_ACCOUNTS: `abc:${key};def:${key}:${key}` }, ["abc", "def"], false],
+  ["AZURITE_ACCOUNTS", { AZURITE_ACCOUNTS: `abc:${key}` }, ["abc"], false],
+  [
+    "LAZULI_ACCOUNTS beats AZURITE_ACCOUNTS",
+    { LAZULI_ACCOUNTS: `abc:${key}`, AZURITE_ACCOUNTS: `def:${key}` },
+    ["abc"],
+    false,
+  ],
+];
+for (const [what, env, names, isDevelopment] of environments) {
+  test(`readConfig(): ${what}`, () => {
+    const config = readConfig([], env);
+    assert.deepEqual([...config.accounts.keys()], names);
+    assert.equal(config.isDevelopment, isDevelopment);
+  });
+}
+
+test("readConfig(): the development account has its well-known key", () => {
+  const exported = readConfig([], {}).accounts.get(DEVELOPMENT_ACCOUNT)?.keys[0]?.export();
+  assert.equal(exported?.toString("base64"), DEVELOPMENT_KEY);
+});
+
+// What is wrong is one sentence, on one line, that names what was given.
+const bad: [argv: string, env: Env, says: string][] = [
+  ["--blobPort 65536", {}, "--blobPort 65536"],
+  ["--blobPort -1", {}, "blobPort"],
+  ["--blobPort=-1", {}, "--blobPort -1"],
+  ["--blobPort ten", {}, "--blobPort ten"],
+  ["--blobPort 1.5", {}, "--blobPort 1.5"],
+  ["--blobPort=", {}, "--blobPort"],
+  ["--blobPort", {}, "blobPort"],
+  ["--queuePort x", {}, "--queuePort x"],
+  ["--smbPort 70000", {}, "--smbPort 70000"],
+  ["--logLevel loud", {}, "--logLevel loud"],
+  ["--rehydrateDelay soon", {}, "--rehydrateDelay soon"],
+  ["--rehydrateDelay=-1", {}, "--rehydrateDelay -1"],
+  ["--location", {}, "location"],
+  ["--nonsense", {}, "--nonsense"],
+  ["-z", {}, "-z"],
+  ["--silent=yes", {}, "silent"],
+  ["dance", {}, "dance"],
+  ["serve twice", {}, "serve twice"],
+  ["", { LAZULI_ACCOUNTS: "abc" }, "abc"],
+  ["", { LAZULI_ACCOUNTS: "" }, "LAZULI_ACCOUNTS"],
+  ["", { LAZULI_ACCOUNTS: `A:${key}` }, "LAZULI_ACCOUNTS"],
+  ["", { LAZULI_ACCOUNTS: "abc:!" }, "LAZULI_ACCOUNTS"],
+  ["", { AZURITE_ACCOUNTS: "abc" }, "abc"],
+];
+for (const [argv, env, says] of bad) {
+  test(`readConfig(): "${argv}" ${JSON.stringify(env)} is refused in one sentence`, () =>
+    assert.throws(
+      () => readConfig(argv.split(" ").filter(Boolean), env),
+      (error) => {
+        assert.ok(error instanceof ConfigError);
+        assert.match(error.message, /^[^\n]+\.$/);
+        assert.ok(error.message.includes(says), error.message);
+        assert.ok(!error.message.includes(key), "no key is shown");
+        return true;
+      },
+    ));
+}
+
+test("USAGE: names every flag that means something", () => {
+  const names =
+    "location inMemoryPersistence blobHost blobPort logLevel silent debug rehydrateDelay";
+  for (const name of names.split(" ")) assert.ok(USAGE.includes(`--${name}`), name);
+});
