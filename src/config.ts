@@ -94,14 +94,15 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
   if (!logLevels.includes(level)) {
     throw new ConfigError(`--logLevel ${level} is none of ${logLevels.join(", ")}.`);
   }
-  const given = env.LAZULI_ACCOUNTS ?? env.AZURITE_ACCOUNTS;
+  const source = env.LAZULI_ACCOUNTS === undefined ? "AZURITE_ACCOUNTS" : "LAZULI_ACCOUNTS";
+  const given = env[source];
   return Object.freeze({
     command: values.help ? "help" : values.version ? "version" : command,
     location: resolve(values.location),
     inMemory: values.inMemoryPersistence,
     blobHost: values.blobHost,
     blobPort: Number(values.blobPort),
-    accounts: accountsOf(given ?? `${DEVELOPMENT_ACCOUNT}:${DEVELOPMENT_KEY}`),
+    accounts: accountsOf(source, given ?? `${DEVELOPMENT_ACCOUNT}:${DEVELOPMENT_KEY}`),
     isDevelopment: given === undefined,
     logLevel: level as LogLevel,
     debugFile: values.debug,
@@ -124,10 +125,10 @@ function wholeNumber(name: string, value: string, max: number): number {
   return number;
 }
 
-function accountsOf(given: string): Accounts {
+function accountsOf(source: string, given: string): Accounts {
   try {
     return parseAccounts(given);
   } catch (error) {
-    throw new ConfigError(`LAZULI_ACCOUNTS: ${(error as Error).message}`);
+    throw new ConfigError(`${source}: ${(error as Error).message}`);
   }
 }

@@ -1,4 +1,5 @@
 import { createHmac, type KeyObject, timingSafeEqual } from "node:crypto";
+import { parseBase64 } from "../base/bytes.ts";
 import { invalidHeader } from "../rules/errors.ts";
 
 /** What a signature is made over; header names in any case, values as they were sent. */
@@ -24,7 +25,8 @@ export function isSigned(
   signature: string,
   key: KeyObject,
 ): boolean {
-  const given = Buffer.from(signature, "base64");
+  const given = parseBase64(signature);
+  if (given === undefined) return false;
   for (const text of textsToSign(request, scheme)) {
     const wanted = createHmac("sha256", key).update(text, "utf8").digest();
     if (given.length === wanted.length && timingSafeEqual(given, wanted)) return true;
@@ -34,14 +36,21 @@ export function isSigned(
 
 /**
  * The texts that a client may have signed, the likeliest first. They differ only where clients do: in how
- * names of headers sort, in the order of two lines, in how a secondary's path is written.
+ * names of headers sort, in white space, in the order of two lines, in how a secondary's path is written.
  */
 export function* textsToSign(request: SignedRequest, scheme: Scheme): Generator<string> {
   const names = serviceHeaders(request);
   const resources = resourcesOf(request, scheme);
-  for (const compare of [byCharacter, compareHeaderNames]) {
+  const orders = [byCharacter, compareHeaderNames];
+  const writings = [
+    asSent,
+    ...(names.some(([, value]) => folded(value) !== value) ? [folded] : []),
+  ];
+  for (const [compare, written] of orders.flatMap((order) =>
+    writings.map((how) => [order, how] as const),
+  )) {
     const order = names.sort(([a], [b]) => compare(a, b));
-    const headers = asUtf8(order.map(([name, value]) => `${name}:${value}\n`).join(""));
+    const headers = asUtf8(order.map(([name, value]) => `${name}:${written(value)}\n`).join(""));
     for (const resource of resources) {
       if (scheme === "SharedKeyLite") {
         yield `${lite(request)}\n${headers}${resource}`;
@@ -55,6 +64,14 @@ export function* textsToSign(request: SignedRequest, scheme: Scheme): Generator<
     }
   }
 }
+
+const asSent = (value: string): string => value;
+
+/** White space as one space, but not between quotes, as the documents ask for. */
+const folded = (value: string): string =>
+  value.includes("  ") || value.includes("\t")
+    ? value.replace(/"[^"]*"|[ \t]+/g, (part) => (part.startsWith('"') ? part : " "))
+    : value;
 
 function full({ method, version, header }: SignedRequest, swapped: boolean): string {
   const value = (name: string) => header(name) ?? "";

@@ -17,6 +17,10 @@ export type Log = {
 
 type Fields = Readonly<Record<string, unknown>>;
 
+/** JSON has no numbers of 64 bits. */
+const plain = (_name: string, value: unknown) =>
+  typeof value === "bigint" ? String(value) : value;
+
 const FLUSH_MS = 50;
 const HELD_MAX = 64 * 1024;
 
@@ -41,7 +45,7 @@ export function fileLog(descriptor: number, least: LogLevel, now: () => number):
     if (levels.indexOf(level) < from) return () => {};
     return (message: string, fields?: Fields) => {
       const entry = { time: new Date(now()).toISOString(), level, message, ...fields };
-      held += `${JSON.stringify(entry)}\n`;
+      held += `${JSON.stringify(entry, plain)}\n`;
       if (held.length > HELD_MAX || level === "error") flush();
       else timer ??= setTimeout(flush, FLUSH_MS).unref();
     };

@@ -42,7 +42,8 @@ export function parseTickText(text: string): Tick | undefined {
   if (match === null) return undefined;
   const seconds = Date.parse(`${match[1]}Z`);
   if (Number.isNaN(seconds)) return undefined;
-  return tickAt(seconds) + BigInt(match[2] ?? "0");
+  const tick = tickAt(seconds) + BigInt(match[2] ?? "0");
+  return tickText(tick) === text ? tick : undefined; // there is no 30th of February
 }
 
 const HTTP_DATE =
@@ -52,8 +53,12 @@ const HTTP_DATE =
 export function parseHttpDate(text: string): Instant | undefined {
   if (!HTTP_DATE.test(text)) return undefined;
   const at = Date.parse(text);
-  return Number.isNaN(at) ? undefined : at;
+  return Number.isNaN(at) || !hasDay(text, at) ? undefined : at;
 }
+
+/** Whether the text's day is the instant's: JavaScript takes a 31st of November for the 1st of December. */
+const hasDay = (text: string, at: Instant): boolean =>
+  Number(/\d\d/.exec(text)?.[0]) === new Date(at).getUTCDate();
 
 const ISO_DATE = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,7})?)?(?:Z|[+-]\d\d:\d\d))?$/;
 
@@ -61,5 +66,7 @@ const ISO_DATE = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,7})?)?(?:Z|[+-]
 export function parseIsoDate(text: string): Instant | undefined {
   if (!ISO_DATE.test(text)) return undefined;
   const at = Date.parse(text);
-  return Number.isNaN(at) ? undefined : at;
+  const day = Date.parse(text.slice(0, 10));
+  const isDay = !Number.isNaN(day) && new Date(day).getUTCDate() === Number(text.slice(8, 10));
+  return Number.isNaN(at) || !isDay ? undefined : at;
 }

@@ -81,7 +81,7 @@ export const escapeXml = (text: string): string =>
 
 /** Whether XML 1.0 cannot hold this text at all, escaped or not. */
 export const isBeyondXml = (text: string): boolean =>
-  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/.test(text);
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff\p{Surrogate}]/u.test(text);
 
 /** `<name>text</name>`, or nothing if there is no text. */
 export const element = (name: string, text: string | number | boolean | undefined): string =>

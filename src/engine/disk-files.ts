@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Ids } from "../base/ids.ts";
@@ -34,9 +33,11 @@ export type DiskFilesOptions = {
 /** Chunks as files of the data directory, 256 folders wide, each synced before anyone names it. */
 export async function diskFiles(options: DiskFilesOptions): Promise<ChunkFiles> {
   const root = join(options.directory, "chunks");
-  const last = join(root, FOLDERS.at(-1) ?? "");
-  if (!existsSync(last)) {
-    for (const folder of FOLDERS) await options.disk.makeDirectory(join(root, folder));
+  await options.disk.makeDirectory(root);
+  // A first start may have been cut short with any of them missing.
+  const there = new Set(await readdir(root));
+  for (const folder of FOLDERS) {
+    if (!there.has(folder)) await options.disk.makeDirectory(join(root, folder));
   }
   await options.disk.syncDirectory(root);
   await options.disk.syncDirectory(options.directory);
@@ -51,7 +52,10 @@ class DiskFiles implements ChunkFiles {
   /** Not yet named by a record, or spare: the sweep leaves them alone. */
   readonly #ours = new Set<string>();
   readonly #held = new Map<string, number>();
+  /** Freed, but still held by a reader. */
   readonly #freed = new Set<string>();
+  /** What was freed since the sweep that is under way began. */
+  #freedInSweep: Set<string> | undefined;
   readonly #spares = new Map<number, Spare[]>();
   readonly #folderSyncs = new Map<string, FolderSync>();
   readonly #timer: NodeJS.Timeout;
@@ -88,7 +92,9 @@ class DiskFiles implements ChunkFiles {
         end();
       },
       abandoned: () => {
-        this.free(name);
+        // A new file's entry may not be durable, so it must not become a spare.
+        if (spare === undefined) this.#remove(name);
+        else this.free(name);
         end();
       },
     });
@@ -134,6 +140,7 @@ class DiskFiles implements ChunkFiles {
 
   free(name: string): void {
     this.#ours.add(name);
+    this.#freedInSweep?.add(name);
     if (this.#held.has(name)) {
       this.#freed.add(name);
       return;
@@ -153,18 +160,22 @@ class DiskFiles implements ChunkFiles {
     isNamed: (names: readonly string[]) => Promise<ReadonlySet<string>>,
   ): Promise<number> {
     let count = 0;
+    const freed = new Set<string>();
+    this.#freedInSweep = freed;
     for (const folder of FOLDERS) {
-      // What is being made now is asked first: it can only become named, never the other way round.
+      // What is being made is spared; it can become named while we ask. What is freed meanwhile is not an
+      // orphan either: it is a spare, or in use again by the time the answer is there.
       const names = (await readdir(join(this.#root, folder))).filter(
         (name) => !this.#ours.has(name),
       );
       const named = names.length === 0 ? new Set<string>() : await isNamed(names);
       for (const name of names) {
-        if (named.has(name)) continue;
+        if (named.has(name) || freed.has(name) || this.#held.has(name)) continue;
         this.#remove(name);
         count++;
       }
     }
+    this.#freedInSweep = undefined;
     await this.#removals;
     return count;
   }
@@ -260,6 +271,7 @@ class DiskWriter implements FileWriter {
   #waiting = 0;
   #written = 0;
   #writing: Promise<void> | undefined;
+  #isClosed = false;
 
   constructor(
     disk: Disk,
@@ -284,15 +296,22 @@ class DiskWriter implements FileWriter {
     await this.#flush();
     await this.#writing;
     await this.#disk.sync(this.#file);
-    await this.#disk.close(this.#file);
+    await this.#close();
     await this.#on.finished();
     return { name: this.#name, size: this.#written, sums: this.#sums.digest() };
   }
 
   async abandon(): Promise<void> {
     await this.#writing?.catch(() => {});
-    await this.#disk.close(this.#file).catch(() => {});
+    await this.#close().catch(() => {});
     this.#on.abandoned();
+  }
+
+  /** Once only: the number may be another file's afterwards. */
+  async #close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    await this.#disk.close(this.#file);
   }
 
   /** Begins to write what waits, once the write before it is done: one is under way while the next fills up. */

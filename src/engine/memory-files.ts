@@ -59,7 +59,9 @@ export function memoryFiles(ids: Ids): ChunkFiles {
     async sweep(isNamed) {
       const names = [...files.keys()].filter((name) => !ours.has(name) && !freed.has(name));
       const named = await isNamed(names);
-      const orphans = names.filter((name) => !named.has(name));
+      const orphans = names.filter(
+        (name) => !named.has(name) && !held.has(name) && !freed.has(name),
+      );
       for (const name of orphans) files.delete(name);
       return orphans.length;
     },

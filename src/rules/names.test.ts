@@ -59,7 +59,6 @@ const blobs: [what: string, name: string, container: string, want: ErrorCode | u
   ["DEL", "a\u007fb", "abc", "InvalidResourceName"],
   ["a C1 control", "a\u0081b", "abc", "InvalidResourceName"],
   ["half a surrogate pair", "a\ud800b", "abc", "InvalidResourceName"],
-  ["U+E000", "a\ue000b", "abc", "InvalidResourceName"],
   ["254 segments", segments(254), "abc", undefined],
   ["255 segments", segments(255), "abc", "InvalidResourceName"],
   ["a plain name in $root", "a.txt", "$root", undefined],

@@ -17,6 +17,7 @@ export function badContainerName(name: string): ErrorCode | undefined {
 // C0 and C1 controls, and half a surrogate pair, which UTF-8 cannot carry.
 const FORBIDDEN_IN_BLOB = /[\u0000-\u001f\u007f-\u009f]|\p{Surrogate}/u;
 
+// Differs from Azure: characters for private use (U+E000 and the like) are taken in blob names.
 /** What is wrong with a blob's name; any text of 1 to 1,024 characters will do but for control characters. */
 export function badBlobName(name: string, container: string): ErrorCode | undefined {
   if (name.length === 0 || name.length > BLOB_NAME_MAX) return "OutOfRangeInput";

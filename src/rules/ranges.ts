@@ -6,7 +6,7 @@ export type RangeAsked = { readonly start: number; readonly end?: number };
 /** Bytes to send. */
 export type Range = { readonly start: number; readonly count: number };
 
-const FORM = /^bytes=(\d{1,16})-(\d{1,16})?$/;
+const FORM = /^bytes=(\d{1,19})-(\d{1,19})?$/; // up to 64 bits; beyond 2^53 they are rounded, far behind any end
 
 /**
  * A range header. Only `bytes=a-` and `bytes=a-b` count; any other form is as good as none

@@ -6,6 +6,7 @@ export type Tags = Readonly<Record<string, string>>;
 const COUNT_MAX = 10;
 const KEY_MAX = 128;
 const VALUE_MAX = 256;
+const HEADER_MAX = 2 * 1024;
 const ALLOWED = /^[a-zA-Z0-9 +\-./:=_]*$/;
 
 /** Tags that keep Set Blob Tags' rules: at most ten, of few kinds of characters, each name once. */
@@ -25,6 +26,7 @@ export function checkedTags(pairs: readonly (readonly [string, string])[]): Tags
 /** The tags of an `x-ms-tags` header, which is written as a query string. */
 export function parseTagHeader(text: string | undefined): Tags | undefined {
   if (text === undefined || text === "") return undefined;
+  if (text.length > HEADER_MAX) throw new StorageError("TagsTooLarge");
   const pairs = text.split("&").map((pair): [string, string] => {
     const [key = "", ...value] = pair.split("=");
     return [decoded(key), decoded(value.join("="))];

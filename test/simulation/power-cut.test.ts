@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { hash } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, suite, test } from "node:test";
@@ -109,7 +109,11 @@ function call({ engine, contents }: Store, operation: Operation, sent: Sent): Pr
       },
     },
   };
-  return run(operation, request, engine, { contents, ids: randomIds, settings: { rehydrateMs: 0 } });
+  return run(operation, request, engine, {
+    contents,
+    ids: randomIds,
+    settings: { rehydrateMs: 0 },
+  });
 }
 
 function randomBytes(random: Random, size: number): Buffer {
@@ -210,7 +214,9 @@ class Client {
   /** Mostly small bodies; some that become files, of many sizes. */
   #body(largePercent = 30): Buffer {
     const isLarge = this.#random.chance(largePercent);
-    const bits = isLarge ? 16 + Math.min(this.#random.below(5), this.#random.below(5)) : this.#random.below(16);
+    const bits = isLarge
+      ? 16 + Math.min(this.#random.below(5), this.#random.below(5))
+      : this.#random.below(16);
     return randomBytes(this.#random, 2 ** bits + this.#random.below(2 ** bits) + (isLarge ? 1 : 0));
   }
 
@@ -325,7 +331,10 @@ class Client {
     const body = this.#body();
     const headers = { "x-ms-blob-type": "BlockBlob" };
     const sum = sumOf(body);
-    this.#model.pending.set(this.#index, { name, after: { ...nothing, blob: { sum, etag: undefined } } });
+    this.#model.pending.set(this.#index, {
+      name,
+      after: { ...nothing, blob: { sum, etag: undefined } },
+    });
     const reply = await call(this.#store, putBlob, { blob: name, headers, body });
     if (this.#model.isCut) return;
     this.#model.pending.delete(this.#index);
@@ -354,20 +363,23 @@ class Client {
 
 type Round = { readonly random: Random; readonly directory: string; readonly image: string };
 
-/** Lets clients work until a random moment, and takes the image of what a power cut leaves then. */
-async function work(round: Round, model: Model, lies: readonly Lie[] = []): Promise<void> {
+/**
+ * Lets clients work until a random moment, and takes the image of what a power cut leaves then. A disk that
+ * lies is left to it until the last request.
+ */
+async function work(round: Round, model: Model, lie?: Lie): Promise<void> {
   const { random, directory, image } = round;
   const disk = new PowerCutDisk(directory, random);
   const store = await openStore(directory, disk);
   const known = await store.engine.read((tx) => containers.get(tx, ACCOUNT, CONTAINER));
   if (known === undefined) await call(store, createContainer, { query: { restype: "container" } });
-  disk.lies = new Set(lies);
+  if (lie !== undefined) disk.lies.add(lie);
   const cut = () => {
     if (model.isCut) return;
     model.isCut = true;
-    disk.cut(image);
+    disk.cut(image, lie !== undefined || random.chance(20));
   };
-  let steps = 50 + random.below(STEPS_MAX);
+  let steps = lie === undefined ? 50 + random.below(STEPS_MAX) : Number.MAX_SAFE_INTEGER;
   disk.onStep = () => {
     if (--steps === 0) cut();
   };
@@ -402,7 +414,9 @@ async function found({ engine, contents }: Store, container: bigint, name: strin
   const staged = new Map<string, Block>();
   for (const { key, value } of waiting) {
     const content = { pieces: value.chunks.map((chunk) => ({ chunk })) };
-    const body = await engine.read((tx) => contents.open(tx, content, { start: 0, count: value.size }));
+    const body = await engine.read((tx) =>
+      contents.open(tx, content, { start: 0, count: value.size }),
+    );
     staged.set(key[2], { id: key[2], bytes: await bytesOf(body) });
   }
   return { blob: version, blocks: staged, snapshots: versions };
@@ -447,7 +461,11 @@ async function verify(image: string, model: Model): Promise<void> {
         model.states.set(name, adopted(now, after));
         continue;
       }
-      assert.deepEqual(lines(now, before), lines(before, before), `${name} is as it was acknowledged`);
+      assert.deepEqual(
+        lines(now, before),
+        lines(before, before),
+        `${name} is as it was acknowledged`,
+      );
     }
   }
 
@@ -476,7 +494,8 @@ async function verify(image: string, model: Model): Promise<void> {
   const count = await check(store.engine, store.files, (line) => void problems.push(line));
   assert.equal(count, 0, problems.join("\n"));
   const next = await store.engine.write(async (tx) => tx.tick());
-  for (const etag of model.told) assert.ok(next > BigInt(etag), "ticks go on after the last one told");
+  for (const etag of model.told)
+    assert.ok(next > BigInt(etag), "ticks go on after the last one told");
   await closeStore(store);
 }
 
@@ -488,7 +507,9 @@ const adopted = (now: State, after: State): State => ({
 });
 
 suite("power cut", () => {
-  const root = mkdtempSync(join(tmpdir(), "lazuli-power-cut-"));
+  // Nothing here is really synced, so memory will do where the system offers it as a folder.
+  const memory = "/dev/shm";
+  const root = mkdtempSync(join(existsSync(memory) ? memory : tmpdir(), "lazuli-power-cut-"));
   after(() => rmSync(root, { recursive: true, force: true }));
 
   for (const seed of SEEDS) {
@@ -513,11 +534,11 @@ suite("power cut", () => {
   // The harness itself: where the disk only pretends to sync, the same verification finds the loss.
   for (const lie of ["wal", "files", "directories"] as const) {
     test(`a disk that does not sync its ${lie} is found out`, async () => {
-      for (const seed of [101, 102, 103]) {
+      for (const seed of [101, 102]) {
         const model = new Model();
         const directory = mkdtempSync(join(root, "lie-"));
         const image = mkdtempSync(join(root, "lie-image-"));
-        await work({ random: new Random(seed), directory, image }, model, [lie]);
+        await work({ random: new Random(seed), directory, image }, model, lie);
         assert.ok(model.acknowledged > 0);
         await assert.rejects(
           verify(image, model),

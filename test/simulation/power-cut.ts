@@ -69,8 +69,10 @@ export class PowerCutDisk implements Disk {
   readonly #entries = new Map<string, ReadonlySet<string>>();
   #wal = Buffer.alloc(0);
   #database: Buffer | undefined;
-  /** Set by the test when the lying begins. */
-  lies: ReadonlySet<Lie> = new Set();
+  /** How often a name that was not synced is there all the same. */
+  #luckPercent = 50;
+  /** Filled by the test when the lying begins. */
+  readonly lies = new Set<Lie>();
   /** Called whenever something has changed that a cut right now could show. */
   onStep: () => void = () => {};
 
@@ -152,8 +154,12 @@ export class PowerCutDisk implements Disk {
     this.onStep();
   }
 
-  /** Writes to `image` what could be left if the power went now. All of it happens at this one moment. */
-  cut(image: string): void {
+  /**
+   * Writes to `image` what could be left if the power went now: what was synced, and some of the rest unless
+   * `onlySynced`. All of it happens at this one moment.
+   */
+  cut(image: string, onlySynced = false): void {
+    this.#luckPercent = onlySynced ? 0 : 50;
     this.#cutFolder(this.#directory, image);
     const database = readFileSync(join(this.#directory, DATABASE));
     assert.ok(
@@ -196,7 +202,8 @@ export class PowerCutDisk implements Disk {
   #cutFolder(folder: string, image: string): void {
     mkdirSync(image, { recursive: true });
     const durable = this.#entries.get(folder);
-    const isThere = (name: string) => durable?.has(name) !== false || this.#random.chance(50);
+    const isThere = (name: string) =>
+      durable?.has(name) !== false || this.#random.chance(this.#luckPercent);
     const names = new Set<string>();
     for (const entry of readdirSync(folder, { withFileTypes: true })) {
       const { name } = entry;
@@ -207,7 +214,7 @@ export class PowerCutDisk implements Disk {
     }
     for (const [path, { durable: before, last }] of this.#gone) {
       const name = basename(path);
-      if (dirname(path) !== folder || names.has(name) || !this.#random.chance(50)) continue;
+      if (dirname(path) !== folder || names.has(name) || this.#random.chance(50)) continue;
       const left = before === undefined ? last : this.#torn(before, last, PAGE_SIZE);
       writeFileSync(join(image, name), left);
     }
@@ -221,6 +228,7 @@ export class PowerCutDisk implements Disk {
 
   /** What is durable, with some of what came after it, in units that a disk writes whole. */
   #torn(durable: Buffer, now: Buffer, unit: number): Buffer {
+    if (this.#luckPercent === 0) return durable;
     const sizes = [durable.length, now.length];
     if (now.length > durable.length) {
       sizes.push(durable.length + this.#random.below(now.length - durable.length));

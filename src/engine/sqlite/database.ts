@@ -1,5 +1,5 @@
 import { closeSync, openSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Tick } from "../../base/time.ts";
 import type { Snapshot } from "../buffered.ts";
@@ -41,20 +41,24 @@ export type Database = Snapshot & {
 export async function openDatabase(directory: string, disk: Disk): Promise<Database> {
   const lock = lockedDirectory(directory);
   const path = join(directory, "lazuli.db");
-  let sql: DatabaseSync;
+  let sql: DatabaseSync | undefined;
+  let wal: number | undefined;
   try {
     sql = new DatabaseSync(path);
     sql.exec(`PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
       PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA temp_store = MEMORY`);
     prepareLayout(sql, path);
+    wal = openSync(`${path}-wal`, "r+");
+    await disk.sync(wal);
+    await disk.syncDirectory(directory);
+    await disk.syncDirectory(dirname(directory));
   } catch (error) {
+    if (wal !== undefined) closeSync(wal);
+    sql?.close();
     lock.close();
     if (error instanceof OpenError) throw error;
     throw new OpenError(`${path} cannot be opened: ${(error as Error).message}.`);
   }
-  const wal = openSync(`${path}-wal`, "r+");
-  await disk.sync(wal);
-  await disk.syncDirectory(directory);
   return statements(sql, path, wal, lock);
 }
 
