@@ -54,8 +54,8 @@ class DiskFiles implements ChunkFiles {
   readonly #held = new Map<string, number>();
   /** Freed, but still held by a reader. */
   readonly #freed = new Set<string>();
-  /** What was freed since the sweep that is under way began. */
-  #freedInSweep: Set<string> | undefined;
+  /** For each sweep that is under way, what was freed since it began. */
+  readonly #sweeps = new Set<Set<string>>();
   readonly #spares = new Map<number, Spare[]>();
   readonly #folderSyncs = new Map<string, FolderSync>();
   readonly #timer: NodeJS.Timeout;
@@ -140,7 +140,7 @@ class DiskFiles implements ChunkFiles {
 
   free(name: string): void {
     this.#ours.add(name);
-    this.#freedInSweep?.add(name);
+    for (const freed of this.#sweeps) freed.add(name);
     if (this.#held.has(name)) {
       this.#freed.add(name);
       return;
@@ -161,7 +161,7 @@ class DiskFiles implements ChunkFiles {
   ): Promise<number> {
     let count = 0;
     const freed = new Set<string>();
-    this.#freedInSweep = freed;
+    this.#sweeps.add(freed);
     for (const folder of FOLDERS) {
       // What is being made is spared; it can become named while we ask. What is freed meanwhile is not an
       // orphan either: it is a spare, or in use again by the time the answer is there.
@@ -175,7 +175,7 @@ class DiskFiles implements ChunkFiles {
         count++;
       }
     }
-    this.#freedInSweep = undefined;
+    this.#sweeps.delete(freed);
     await this.#removals;
     return count;
   }
