@@ -39,27 +39,16 @@ export function isSigned(
  * names of headers sort, in white space, in the order of two lines, in how a secondary's path is written.
  */
 export function* textsToSign(request: SignedRequest, scheme: Scheme): Generator<string> {
-  const names = serviceHeaders(request);
+  const pairs = serviceHeaders(request);
   const resources = resourcesOf(request, scheme);
-  const orders = [byCharacter, compareHeaderNames];
-  const writings = [
-    asSent,
-    ...(names.some(([, value]) => folded(value) !== value) ? [folded] : []),
-  ];
-  for (const [compare, written] of orders.flatMap((order) =>
-    writings.map((how) => [order, how] as const),
-  )) {
-    const order = names.sort(([a], [b]) => compare(a, b));
-    const headers = asUtf8(order.map(([name, value]) => `${name}:${written(value)}\n`).join(""));
-    for (const resource of resources) {
-      if (scheme === "SharedKeyLite") {
-        yield `${lite(request)}\n${headers}${resource}`;
-        continue;
-      }
-      yield `${full(request, false)}\n${headers}${resource}`;
-      // The JavaScript SDK has these two lines in the other order than the documents.
-      if (request.header("content-language") && request.header("content-encoding")) {
-        yield `${full(request, true)}\n${headers}${resource}`;
+  const heads = scheme === "SharedKey" ? full(request) : [lite(request)];
+  for (const compare of [byCharacter, compareHeaderNames]) {
+    pairs.sort(([a], [b]) => compare(a, b));
+    for (const written of [asSent, folded]) {
+      let headers = "";
+      for (const [name, value] of pairs) headers += `${name}:${written(value)}\n`;
+      for (const resource of resources) {
+        for (const head of heads) yield `${asUtf8(`${head}\n${headers}`)}${resource}`;
       }
     }
   }
@@ -73,33 +62,24 @@ const folded = (value: string): string =>
     ? value.replace(/"[^"]*"|[ \t]+/g, (part) => (part.startsWith('"') ? part : " "))
     : value;
 
-function full({ method, version, header }: SignedRequest, swapped: boolean): string {
+/** The first lines; the JavaScript SDK has two of them in the other order than the documents. */
+function full({ method, version, header }: SignedRequest): string[] {
   const value = (name: string) => header(name) ?? "";
-  const length = value("content-length");
+  const size = value("content-length");
+  const length = size === "0" && version >= "2015-02-21" ? "" : size;
+  const date = header("x-ms-date") === undefined ? value("date") : "";
+  const rest = `${length}\n${value("content-md5")}\n${value("content-type")}\n${date}\n${value("if-modified-since")}\n${value("if-match")}\n${value("if-none-match")}\n${value("if-unmodified-since")}\n${value("range")}`;
   const encoding = value("content-encoding");
   const language = value("content-language");
-  return asUtf8(
-    [
-      method,
-      swapped ? language : encoding,
-      swapped ? encoding : language,
-      length === "0" && version >= "2015-02-21" ? "" : length,
-      value("content-md5"),
-      value("content-type"),
-      header("x-ms-date") === undefined ? value("date") : "",
-      value("if-modified-since"),
-      value("if-match"),
-      value("if-none-match"),
-      value("if-unmodified-since"),
-      value("range"),
-    ].join("\n"),
-  );
+  const documented = `${method}\n${encoding}\n${language}\n${rest}`;
+  if (encoding === language) return [documented];
+  return [documented, `${method}\n${language}\n${encoding}\n${rest}`];
 }
 
 function lite({ method, header }: SignedRequest): string {
   const value = (name: string) => header(name) ?? "";
   const date = header("x-ms-date") === undefined ? value("date") : "";
-  return asUtf8([method, value("content-md5"), value("content-type"), date].join("\n"));
+  return `${method}\n${value("content-md5")}\n${value("content-type")}\n${date}`;
 }
 
 /** Node reads headers as Latin-1; what a client signed was the text behind the bytes. */

@@ -20,12 +20,19 @@ const weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 const months = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 const two = (value: number) => (value < 10 ? `0${value}` : `${value}`);
 
+let lastSecond = Number.NaN;
+let lastText = "";
+
 /** An RFC 1123 date, as every date header and XML date has it; by hand, because a list writes thousands. */
 export function httpDate(at: Instant): string {
-  const date = new Date(at);
+  const second = Math.floor(at / 1000);
+  if (second === lastSecond) return lastText;
+  const date = new Date(second * 1000);
   const day = `${weekdays[date.getUTCDay()]}, ${two(date.getUTCDate())} ${months[date.getUTCMonth()]}`;
   const time = `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}:${two(date.getUTCSeconds())}`;
-  return `${day} ${date.getUTCFullYear()} ${time} GMT`;
+  lastSecond = second;
+  lastText = `${day} ${date.getUTCFullYear()} ${time} GMT`;
+  return lastText;
 }
 
 /** ISO 8601 with seven digits of a second: how snapshots and versions are named. */
@@ -49,8 +56,18 @@ export function parseTickText(text: string): Tick | undefined {
 const HTTP_DATE =
   /^(?:[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4}|[A-Z][a-z]{5,8}, \d{2}-[A-Z][a-z]{2}-\d{2}) \d\d:\d\d:\d\d GMT$/;
 
-/** A date header in RFC 1123 or RFC 850 form; undefined if it is neither. */
+let lastParsed = "";
+let lastInstant: Instant | undefined;
+
+/** A date header in RFC 1123 or RFC 850 form; undefined if it is neither. Most requests carry the last one's. */
 export function parseHttpDate(text: string): Instant | undefined {
+  if (text === lastParsed) return lastInstant;
+  lastInstant = parsedHttpDate(text);
+  lastParsed = text;
+  return lastInstant;
+}
+
+function parsedHttpDate(text: string): Instant | undefined {
   if (!HTTP_DATE.test(text)) return undefined;
   const at = Date.parse(text);
   return Number.isNaN(at) || !hasDay(text, at) ? undefined : at;

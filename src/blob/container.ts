@@ -10,7 +10,7 @@ import {
 import { invalidHeader, StorageError } from "../rules/errors.ts";
 import { available, leaseAt, leaseProperties } from "../rules/lease.ts";
 import { checkedMetadata } from "../rules/metadata.ts";
-import { containers, garbage } from "../store/keys.ts";
+import { containerIds, containers, garbage } from "../store/keys.ts";
 import type { AccessPolicy, ContainerRecord } from "../store/records.ts";
 import {
   changedHeaders,
@@ -50,9 +50,10 @@ export const createContainer = createOperation({
   async apply({ tx, place, found, input }) {
     if (found !== undefined) throw new StorageError("ContainerAlreadyExists");
     const { metadata, publicAccess, encryptionScope, denyScopeOverride } = input;
+    const id = tx.tick();
     const record: ContainerRecord = {
       ...changedNow(tx),
-      id: tx.tick().toString(16),
+      id: id.toString(16),
       metadata,
       lease: available,
       policies: [],
@@ -60,6 +61,7 @@ export const createContainer = createOperation({
       ...(encryptionScope === undefined ? {} : { encryptionScope, denyScopeOverride }),
     };
     putContainerRecord(tx, place, record);
+    containerIds.put(tx, [place.account, place.name], id);
     return { status: 201, headers: changedHeaders(record) };
   },
 });
@@ -158,6 +160,7 @@ export const deleteContainer = writeOperation({
   async apply({ tx, place, found }) {
     // Differs from Azure: the name of a deleted container can be used again at once, not after 30 seconds.
     containers.delete(tx, place.account, place.name);
+    containerIds.delete(tx, place.account, place.name);
     garbage.put(tx, [tx.tick()], { container: found.id });
     return { status: 202, headers: {} };
   },

@@ -4,7 +4,7 @@ import type { HeaderValue, Target } from "../http/operation.ts";
 import { refuse, StorageError } from "../rules/errors.ts";
 import { blobLeaseCodes, containerLeaseCodes } from "../rules/lease.ts";
 import { badBlobName, badContainerName } from "../rules/names.ts";
-import { blobs, containers, snapshots } from "../store/keys.ts";
+import { blobs, containerIds, containers, snapshots } from "../store/keys.ts";
 import type { BlobRecord, Changed, ContainerRecord } from "../store/records.ts";
 
 export type ContainerPlace = { readonly account: string; readonly name: string };
@@ -32,9 +32,8 @@ export const theBlob: Target<BlobPlace, BlobRecord> = {
   },
   async find(tx, request) {
     const { snapshot, blob: name } = request;
-    const owner = await containers.get(tx, request.account, request.container);
-    if (owner === undefined) throw new StorageError("ContainerNotFound");
-    const container = BigInt(`0x${owner.id}`);
+    const container = await containerIds.get(tx, request.account, request.container);
+    if (container === undefined) throw new StorageError("ContainerNotFound");
     const place = { container, name, snapshot };
     // No account keeps versions yet, so none has the one that is asked for.
     if (request.query.has("versionid")) return { place, found: undefined };

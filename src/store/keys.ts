@@ -2,6 +2,7 @@ import {
   blobRecord,
   blockRecord,
   chunkFileRecord,
+  containerIdRecord,
   containerRecord,
   countRecord,
   garbageRecord,
@@ -24,6 +25,7 @@ import { number, subspace, text } from "./subspace.ts";
  *   8 chunk file   file name                           -> ChunkFileRecord
  *   9 references   kind, id                            -> count               only where more than one
  *  10 garbage      tick                                -> GarbageRecord       to be taken apart later
+ *  11 container id account, name                       -> number              of the container with that name
  */
 export const services = subspace(1, [text, text], serviceRecord);
 export const containers = subspace(2, [text, text], containerRecord);
@@ -35,3 +37,4 @@ export const pieces = subspace(7, [number, number], piecesRecord);
 export const chunkFiles = subspace(8, [text], chunkFileRecord);
 export const references = subspace(9, [text, text], countRecord);
 export const garbage = subspace(10, [number], garbageRecord);
+export const containerIds = subspace(11, [text, text], containerIdRecord);

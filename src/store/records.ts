@@ -1,6 +1,6 @@
 import type { Instant } from "../base/time.ts";
-import type { Lease } from "../rules/lease.ts";
-import type { Metadata } from "../rules/metadata.ts";
+import { available, type Lease } from "../rules/lease.ts";
+import { type Metadata, noMetadata } from "../rules/metadata.ts";
 import type { Tags } from "../rules/tags.ts";
 import type { Rehydration, Tier } from "../rules/tiers.ts";
 import type { Codec } from "./subspace.ts";
@@ -133,9 +133,47 @@ function json<T>(): Codec<T> {
   };
 }
 
+/** The number of a container, alone: blobs are found by it without reading the container's record. */
+export const containerIdRecord: Codec<bigint> = {
+  encode(value) {
+    const bytes = Buffer.allocUnsafe(9);
+    bytes[0] = 1;
+    bytes.writeBigUInt64BE(value, 1);
+    return bytes;
+  },
+  decode: (bytes) =>
+    Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).readBigUInt64BE(1),
+};
+
 export const serviceRecord = json<ServiceRecord>();
 export const containerRecord = json<ContainerRecord>();
-export const blobRecord = json<BlobRecord>();
+const wholeBlob = json<StoredBlob>();
+
+/** A blob's record without what most blobs have alike, so that more of them fit on a page. */
+type StoredBlob = Omit<BlobRecord, "type" | "lease" | "metadata"> &
+  Partial<Pick<BlobRecord, "type" | "lease" | "metadata">>;
+
+export const blobRecord: Codec<BlobRecord> = {
+  encode({ type, lease, metadata, ...rest }) {
+    const stored: { -readonly [K in keyof StoredBlob]: StoredBlob[K] } = rest;
+    if (type !== "BlockBlob") stored.type = type;
+    if (lease.state !== "available") stored.lease = lease;
+    for (const _name in metadata) {
+      stored.metadata = metadata;
+      break;
+    }
+    return wholeBlob.encode(stored);
+  },
+  decode(bytes) {
+    const {
+      type = "BlockBlob",
+      lease = available,
+      metadata = noMetadata,
+      ...rest
+    } = wholeBlob.decode(bytes);
+    return { ...rest, type, lease, metadata };
+  },
+};
 export const blockRecord = json<BlockRecord>();
 export const uncommittedRecord = json<UncommittedRecord>();
 export const chunkFileRecord = json<ChunkFileRecord>();

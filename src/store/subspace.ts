@@ -5,14 +5,21 @@ export type Codec<T> = { encode(value: T): Uint8Array; decode(bytes: Uint8Array)
 
 /** One part of a key, packed so that packed keys sort as their parts do. */
 export type Part<T> = {
-  pack(value: T): Buffer;
+  sizeOf(value: T): number;
+  /** Writes the part at `at`; gives where the next one begins. */
+  pack(value: T, into: Buffer, at: number): number;
   /** Reads the part that begins at `at`; gives it and where the next one begins. */
   unpack(bytes: Buffer, at: number): [value: T, next: number];
 };
 
 /** UTF-8 ended by a zero byte; names never hold one, rules/names.ts sees to that. */
 export const text: Part<string> = {
-  pack: (value) => Buffer.from(`${value}\0`, "utf8"),
+  sizeOf: (value) => Buffer.byteLength(value, "utf8") + 1,
+  pack(value, into, at) {
+    const end = at + into.write(value, at, "utf8");
+    into[end] = 0;
+    return end + 1;
+  },
   unpack(bytes, at) {
     const end = bytes.indexOf(0, at);
     return [bytes.toString("utf8", at, end), end + 1];
@@ -21,11 +28,8 @@ export const text: Part<string> = {
 
 /** A 64-bit number, high byte first. */
 export const number: Part<bigint> = {
-  pack(value) {
-    const bytes = Buffer.allocUnsafe(8);
-    bytes.writeBigUInt64BE(value);
-    return bytes;
-  },
+  sizeOf: () => 8,
+  pack: (value, into, at) => into.writeBigUInt64BE(value, at),
   unpack: (bytes, at) => [bytes.readBigUInt64BE(at), at + 8],
 };
 
@@ -62,12 +66,17 @@ export function subspace<const P extends Parts, V>(
   parts: P,
   codec: Codec<V>,
 ): Subspace<P, V> {
-  const first = Buffer.of(id);
-  const packed = (values: readonly unknown[], open?: string): Buffer => {
-    const packs: Uint8Array[] = [first];
-    for (let i = 0; i < values.length; i++) packs.push((parts[i] as Part<unknown>).pack(values[i]));
-    if (open !== undefined) packs.push(Buffer.from(open, "utf8"));
-    return Buffer.concat(packs);
+  const packed = (values: readonly unknown[], open = ""): Buffer => {
+    let size = 1 + Buffer.byteLength(open, "utf8");
+    for (let i = 0; i < values.length; i++) size += (parts[i] as Part<unknown>).sizeOf(values[i]);
+    const bytes = Buffer.allocUnsafe(size);
+    bytes[0] = id;
+    let at = 1;
+    for (let i = 0; i < values.length; i++) {
+      at = (parts[i] as Part<unknown>).pack(values[i], bytes, at);
+    }
+    if (open !== "") bytes.write(open, at, "utf8");
+    return bytes;
   };
   const unpacked = (bytes: Uint8Array): KeyOf<P> => {
     const key = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -9,7 +9,7 @@ import { type Database, openDatabase } from "./database.ts";
 /** How long the event loop may be kept before the next turn; the rest of a queue waits for it. */
 const TURN_MS = 2;
 /** The log of writes is copied into the database when it is about this long, and begun anew. */
-const WAL_PAGES_MAX = 4_096;
+const WAL_PAGES_MAX = 8_192;
 
 export type SqliteOptions = {
   readonly directory: string;
