@@ -105,20 +105,30 @@ class DiskFiles implements ChunkFiles {
     const handle = await this.#disk.open(this.#path(file.name), "old").catch(() => {
       throw new CorruptFile(file.name, offset);
     });
+    const end = offset + count;
+    /** Whole blocks of sums from `at` on, checked. */
+    const load = async (at: number): Promise<Buffer> => {
+      const lastBlock = Math.ceil(Math.min(end, at + READ_SIZE) / SUM_BLOCK_SIZE) * SUM_BLOCK_SIZE;
+      const bytes = Buffer.allocUnsafeSlow(Math.min(lastBlock, file.size) - at);
+      const found = await this.#disk.read(handle, bytes, at);
+      if (found < bytes.length) throw new CorruptFile(file.name, at + found);
+      checkSums(file, sums, at, bytes);
+      return bytes;
+    };
+    let at = offset - (offset % SUM_BLOCK_SIZE);
+    let ahead: Promise<Buffer> | undefined = load(at);
     try {
-      const end = offset + count;
-      let at = offset - (offset % SUM_BLOCK_SIZE);
-      while (at < end) {
-        const lastBlock =
-          Math.ceil(Math.min(end, at + READ_SIZE) / SUM_BLOCK_SIZE) * SUM_BLOCK_SIZE;
-        const bytes = Buffer.allocUnsafeSlow(Math.min(lastBlock, file.size) - at);
-        const found = await this.#disk.read(handle, bytes, at);
-        if (found < bytes.length) throw new CorruptFile(file.name, at + found);
-        checkSums(file, sums, at, bytes);
-        yield bytes.subarray(Math.max(0, offset - at), Math.min(bytes.length, end - at));
+      while (ahead !== undefined) {
+        const bytes: Buffer = await ahead;
+        const from = at;
         at += bytes.length;
+        // The next part is read while this one is being sent.
+        ahead = at < end ? load(at) : undefined;
+        ahead?.catch(() => {}); // it is awaited above, unless the reader has gone
+        yield bytes.subarray(Math.max(0, offset - from), Math.min(bytes.length, end - from));
       }
     } finally {
+      await ahead?.catch(() => {});
       await this.#disk.close(handle);
     }
   }

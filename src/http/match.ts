@@ -52,8 +52,9 @@ function unmatched(
   routes: ReadonlyMap<string, unknown>,
   rest: Omit<Match, "method">,
 ): StorageError {
+  if (!METHODS.includes(method)) return new StorageError("InvalidHttpVerb");
   const known = METHODS.some((other) => routes.has(routeKey({ ...rest, method: other })));
-  if (known || !METHODS.includes(method)) return new StorageError("UnsupportedHttpVerb");
+  if (known) return new StorageError("UnsupportedHttpVerb");
   if (rest.comp !== undefined && rest.comp !== "") return invalidQuery("comp", rest.comp);
   if (rest.restype !== undefined && rest.restype !== "")
     return invalidQuery("restype", rest.restype);
