@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { mkdirSync, openSync } from "node:fs";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { setFlagsFromString } from "node:v8";
 import { DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY } from "./auth/accounts.ts";
 import { randomIds } from "./base/ids.ts";
 import { fileLog, type Log } from "./base/log.ts";
@@ -24,6 +25,16 @@ import { Sweeper } from "./store/sweeper.ts";
 
 // Many files are synced at once, and each sync keeps a thread; read by libuv when its pool begins.
 process.env.UV_THREADPOOL_SIZE ??= "16";
+
+// A server runs the same code for ever: V8 should optimize it soon, not after the caution that suits a web
+// page. Measured: docs/decisions/0005-early-optimization.md.
+for (const flag of [
+  "--no-lazy-feedback-allocation",
+  "--invocation-count-for-turbofan=200",
+  "--minimum-invocations-after-ic-update=50",
+]) {
+  setFlagsFromString(flag);
+}
 
 const DRAIN_LIMIT_MS = 10_000;
 const DRAIN_CHECK_MS = 20;
