@@ -4,12 +4,12 @@ import { BufferedTx, keyText, type Snapshot, Ticks } from "../buffered.ts";
 import type { Disk } from "../disk.ts";
 import type { Engine, RangeQuery, ReadTx, WriteTx } from "../engine.ts";
 import { Checkpointer } from "./checkpointer.ts";
-import { type Database, openDatabase } from "./database.ts";
+import { type Database, openDatabase, PAGE_SIZE } from "./database.ts";
 
 /** How long the event loop may be kept before the next turn; the rest of a queue waits for it. */
 const TURN_MS = 2;
 /** The log of writes is copied into the database when it is about this long, and begun anew. */
-const WAL_PAGES_MAX = 8_192;
+const WAL_PAGES_MAX = (32 * 1024 * 1024) / PAGE_SIZE;
 
 export type SqliteOptions = {
   readonly directory: string;
@@ -114,7 +114,7 @@ class SqliteEngine implements Engine {
             if (value === undefined) this.#database.deleteHeap(id);
             else {
               this.#database.putHeap(id, value);
-              this.#pages += value.length >>> 12;
+              this.#pages += Math.floor(value.length / PAGE_SIZE);
             }
           }
           this.#pages += tx.writes.size + tx.heap.size;
