@@ -131,6 +131,12 @@ const UNSUPPORTED = [
   "x-ms-immutability-policy-until-date",
   "x-ms-immutability-policy-mode",
   "x-ms-legal-hold",
+  "x-ms-blob-if-match",
+  "x-ms-blob-if-none-match",
+  "x-ms-blob-if-modified-since",
+  "x-ms-blob-if-unmodified-since",
+  "x-ms-access-tier-if-modified-since",
+  "x-ms-access-tier-if-unmodified-since",
 ];
 
 function refuseUnsupported(header: (name: string) => string | undefined): void {

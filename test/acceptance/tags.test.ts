@@ -55,6 +55,13 @@ suite("Get Blob Tags and Set Blob Tags", () => {
     });
   }
 
+  for (const name of ["x-ms-if-tags", "x-ms-blob-if-match", "x-ms-encryption-key"]) {
+    test(`${name} is refused, not ignored, until it can be honoured`, async () => {
+      const reply = await send(server, { method: "GET", ...at, headers: { [name]: '"0x1"' } });
+      assert.deepEqual([reply.status, reply.code], [400, "UnsupportedHeader"]);
+    });
+  }
+
   test("Get Blob Tags of a missing blob is 404", async () => {
     const reply = await send(server, { method: "GET", path: "/tags/none", query: at.query });
     assert.deepEqual([reply.status, reply.code], [404, "BlobNotFound"]);
