@@ -7,8 +7,11 @@ import { type Config, ConfigError, readConfig, USAGE } from "./config.ts";
 // DESIGN 7: Azurite's flags, ports and development account.
 const key = Buffer.from("a key").toString("base64");
 
+const at = (port: number) => ({ host: "127.0.0.1", port });
+const ENDPOINTS = { blob: at(10_000), queue: at(10_001), table: at(10_002), file: at(10_003) };
+
 const flags: [argv: string, want: Partial<Config>][] = [
-  ["", { command: "serve", blobHost: "127.0.0.1", blobPort: 10_000, inMemory: false }],
+  ["", { command: "serve", inMemory: false, endpoints: ENDPOINTS }],
   ["", { logLevel: "warn", debugFile: undefined, isDevelopment: true, rehydrateMs: 10_000 }],
   ["", { location: resolve("data") }],
   ["serve", { command: "serve" }],
@@ -23,9 +26,9 @@ const flags: [argv: string, want: Partial<Config>][] = [
   ["-l /tmp/x", { location: "/tmp/x" }],
   ["--location some/where", { location: resolve("some/where") }],
   ["--inMemoryPersistence", { inMemory: true }],
-  ["--blobHost 0.0.0.0", { blobHost: "0.0.0.0" }],
-  ["--blobPort 0", { blobPort: 0 }],
-  ["--blobPort 65535", { blobPort: 65_535 }],
+  ["--blobHost 0.0.0.0", { endpoints: { ...ENDPOINTS, blob: { host: "0.0.0.0", port: 10_000 } } }],
+  ["--blobPort 0", { endpoints: { ...ENDPOINTS, blob: at(0) } }],
+  ["--blobPort 65535", { endpoints: { ...ENDPOINTS, blob: at(65_535) } }],
   ["--logLevel debug", { logLevel: "debug" }],
   ["--logLevel info", { logLevel: "info" }],
   ["--logLevel error", { logLevel: "error" }],
@@ -37,7 +40,17 @@ const flags: [argv: string, want: Partial<Config>][] = [
   ["--rehydrateDelay 0", { rehydrateMs: 0 }],
   ["--rehydrateDelay 3", { rehydrateMs: 3_000 }],
   ["--queuePort 10001 --tablePort 10002 --filePort 10003 --smbPort 10445", { command: "serve" }],
-  ["--queueHost a --tableHost b --fileHost c --smbHost d", { blobHost: "127.0.0.1" }],
+  [
+    "--queueHost a --tableHost b --fileHost c --smbHost d",
+    {
+      endpoints: {
+        blob: at(10_000),
+        queue: { host: "a", port: 10_001 },
+        table: { host: "b", port: 10_002 },
+        file: { host: "c", port: 10_003 },
+      },
+    },
+  ],
   ["--skipApiVersionCheck --disableTelemetry --loose -L", { command: "serve" }],
 ];
 for (const [argv, want] of flags) {

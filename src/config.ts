@@ -13,8 +13,8 @@ export type Config = {
   readonly command: "serve" | "check" | "help" | "version";
   readonly location: string;
   readonly inMemory: boolean;
-  readonly blobHost: string;
-  readonly blobPort: number;
+  /** Where each service listens. */
+  readonly endpoints: Readonly<Record<Service, Endpoint>>;
   readonly accounts: Accounts;
   /** Whether the account is the well-known one, whose key may be printed. */
   readonly isDevelopment: boolean;
@@ -22,6 +22,9 @@ export type Config = {
   readonly debugFile: string | undefined;
   readonly rehydrateMs: number;
 };
+
+export type Service = "blob" | "queue" | "table" | "file";
+export type Endpoint = { readonly host: string; readonly port: number };
 
 /** What is wrong with the command line or environment, as a sentence. */
 export class ConfigError extends Error {}
@@ -36,7 +39,8 @@ Where
   --inMemoryPersistence        keep everything in memory; it is gone at the end
   --blobHost HOST              address to listen on (127.0.0.1)
   --blobPort PORT              (10000); 0 takes a free one
-  --queuePort, --tablePort, --filePort, --smbPort and their Host flags are taken and not used yet
+  --queueHost, --queuePort, --tableHost, --tablePort, --fileHost, --filePort, --smbHost, --smbPort
+                               taken, and not used yet
 
 Who
   LAZULI_ACCOUNTS              environment: name:key1[:key2];…  (also AZURITE_ACCOUNTS)
@@ -53,6 +57,7 @@ Details
   --skipApiVersionCheck, --disableTelemetry, --loose
                                taken for Azurite's sake; every version is served, nothing is sent home`;
 
+const PORT_MAX = 65_535;
 const text = { type: "string" } as const;
 const flag = { type: "boolean", default: false } as const;
 
@@ -61,12 +66,12 @@ const OPTIONS = {
   inMemoryPersistence: flag,
   blobHost: { ...text, default: "127.0.0.1" },
   blobPort: { ...text, default: "10000" },
-  queueHost: text,
-  queuePort: text,
-  tableHost: text,
-  tablePort: text,
-  fileHost: text,
-  filePort: text,
+  queueHost: { ...text, default: "127.0.0.1" },
+  queuePort: { ...text, default: "10001" },
+  tableHost: { ...text, default: "127.0.0.1" },
+  tablePort: { ...text, default: "10002" },
+  fileHost: { ...text, default: "127.0.0.1" },
+  filePort: { ...text, default: "10003" },
   smbHost: text,
   smbPort: text,
   logLevel: { ...text, default: "warn" },
@@ -87,9 +92,11 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
   if ((command !== "serve" && command !== "check") || rest.length > 0) {
     throw new ConfigError(`"${positionals.join(" ")}" is no command: there are serve and check.`);
   }
-  for (const name of ["blobPort", "queuePort", "tablePort", "filePort", "smbPort"] as const) {
-    if (values[name] !== undefined) wholeNumber(`--${name}`, values[name], 65_535);
-  }
+  if (values.smbPort !== undefined) wholeNumber("--smbPort", values.smbPort, PORT_MAX);
+  const endpoint = (service: Service): Endpoint => ({
+    host: values[`${service}Host`],
+    port: wholeNumber(`--${service}Port`, values[`${service}Port`], PORT_MAX),
+  });
   const level = values.silent ? "off" : values.logLevel;
   if (!logLevels.includes(level)) {
     throw new ConfigError(`--logLevel ${level} is none of ${logLevels.join(", ")}.`);
@@ -100,8 +107,12 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     command: values.help ? "help" : values.version ? "version" : command,
     location: resolve(values.location),
     inMemory: values.inMemoryPersistence,
-    blobHost: values.blobHost,
-    blobPort: Number(values.blobPort),
+    endpoints: {
+      blob: endpoint("blob"),
+      queue: endpoint("queue"),
+      table: endpoint("table"),
+      file: endpoint("file"),
+    },
     accounts: accountsOf(source, given ?? `${DEVELOPMENT_ACCOUNT}:${DEVELOPMENT_KEY}`),
     isDevelopment: given === undefined,
     logLevel: level as LogLevel,

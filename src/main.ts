@@ -8,8 +8,7 @@ import { DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY } from "./auth/accounts.ts";
 import { randomIds } from "./base/ids.ts";
 import { fileLog, type Log } from "./base/log.ts";
 import { systemClock } from "./base/time.ts";
-import { blobOperations } from "./blob/operations.ts";
-import { type Config, ConfigError, readConfig, USAGE } from "./config.ts";
+import { type Config, ConfigError, type Endpoint, readConfig, USAGE } from "./config.ts";
 import { realDisk } from "./engine/disk.ts";
 import { diskFiles } from "./engine/disk-files.ts";
 import type { Engine } from "./engine/engine.ts";
@@ -18,7 +17,9 @@ import { memoryEngine } from "./engine/memory.ts";
 import { memoryFiles } from "./engine/memory-files.ts";
 import { OpenError } from "./engine/open-error.ts";
 import { sqliteEngine } from "./engine/sqlite/engine.ts";
+import type { Service } from "./http/operation.ts";
 import { httpService } from "./http/server.ts";
+import { services } from "./services.ts";
 import { check } from "./store/check.ts";
 import { Contents } from "./store/content.ts";
 import { Sweeper } from "./store/sweeper.ts";
@@ -94,27 +95,24 @@ async function serve(config: Config, engine: Engine, files: ChunkFiles, log: Log
   const contents = new Contents(engine, files);
   const settings = { rehydrateMs: config.rehydrateMs };
   const around = { contents, ids: randomIds, settings };
-  const server = httpService({
-    service: "blob",
-    operations: blobOperations,
-    engine,
-    around,
-    accounts: config.accounts,
-    clock: systemClock,
-    log,
-  });
-  await listen(server, config.blobHost, config.blobPort);
+  const { accounts } = config;
+  const servers = new Map<Service, Server>();
+  for (const service of services) {
+    const server = httpService({ service, engine, around, accounts, clock: systemClock, log });
+    await listen(service.name, server, config.endpoints[service.name]);
+    servers.set(service.name, server);
+  }
   const sweeper = new Sweeper({ engine, files, contents, log }, systemClock);
-  greet(config, server);
+  greet(config, servers);
   await signal();
-  await drained(server);
+  await Promise.all([...servers.values()].map(drained));
   await sweeper.stop();
   await engine.close();
   await files.close();
   log.flush();
 }
 
-async function listen(server: Server, host: string, port: number): Promise<void> {
+async function listen(name: Service, server: Server, { host, port }: Endpoint): Promise<void> {
   server.listen(port, host);
   try {
     await once(server, "listening");
@@ -122,24 +120,32 @@ async function listen(server: Server, host: string, port: number): Promise<void>
     const { code, message } = error as NodeJS.ErrnoException;
     throw new OpenError(
       code === "EADDRINUSE"
-        ? `Port ${port} of ${host} is in use by another process: choose one with --blobPort.`
-        : `The blob service cannot listen on ${host}:${port}: ${message}.`,
+        ? `Port ${port} of ${host} is in use by another process: choose another one with --${name}Port.`
+        : `The ${name} service cannot listen on ${host}:${port}: ${message}.`,
     );
   }
 }
 
-function greet({ accounts, isDevelopment, inMemory, location }: Config, server: Server): void {
-  const { address, port } = server.address() as AddressInfo;
-  const host = address.includes(":") ? `[${address}]` : address;
-  const origin = `http://${host}:${port}`;
+/** Tells where the services are, and the connection string of the first account. */
+function greet(config: Config, servers: ReadonlyMap<Service, Server>): void {
+  const { accounts, isDevelopment, inMemory, location } = config;
   const name = accounts.keys().next().value ?? DEVELOPMENT_ACCOUNT;
   const key = isDevelopment ? DEVELOPMENT_KEY : "<key>";
   say(`Lazuli, data ${inMemory ? "in memory" : `in ${location}`}`);
-  say(`  Blob  ${origin}/${name}`);
-  say(
-    `  DefaultEndpointsProtocol=http;AccountName=${name};AccountKey=${key};BlobEndpoint=${origin}/${name};`,
-  );
+  let connection = `DefaultEndpointsProtocol=http;AccountName=${name};AccountKey=${key};`;
+  for (const [service, server] of servers) {
+    const title = service.charAt(0).toUpperCase() + service.slice(1);
+    const url = `${originOf(server)}/${name}`;
+    say(`  ${title.padEnd(6)}${url}`);
+    connection += `${title}Endpoint=${url};`;
+  }
+  say(`  ${connection}`);
   say("Ready");
+}
+
+function originOf(server: Server): string {
+  const { address, port } = server.address() as AddressInfo;
+  return `http://${address.includes(":") ? `[${address}]` : address}:${port}`;
 }
 
 async function signal(): Promise<void> {

@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { test } from "node:test";
-import { blobOperations } from "../src/blob/operations.ts";
 import { routeKeys } from "../src/http/match.ts";
+import { services } from "../src/services.ts";
 import { documents } from "./documents.ts";
+
+const all = services.flatMap(({ name: service, operations }) =>
+  operations.map((operation) => ({ service, ...operation })),
+);
 
 for (const [path, make] of Object.entries(documents)) {
   test(`${path} is what the code says; \`npm run docs\` makes it anew`, () => {
@@ -13,9 +17,9 @@ for (const [path, make] of Object.entries(documents)) {
 
 test("no two operations match the same request", () => {
   const seen = new Map<string, string>();
-  for (const { name, match } of blobOperations) {
+  for (const { service, name, match } of all) {
     for (const route of routeKeys(match)) {
-      const key = `${route} ${match.header?.name ?? ""}=${match.header?.value ?? ""}`;
+      const key = `${service} ${route} ${match.header?.name ?? ""}=${match.header?.value ?? ""}`;
       assert.equal(seen.get(key), undefined, `${name} and ${seen.get(key)} both match ${key}`);
       seen.set(key, name);
     }
@@ -24,9 +28,9 @@ test("no two operations match the same request", () => {
 
 test("every operation is named by an acceptance test", () => {
   const texts = globSync("test/acceptance/*.test.ts").map((path) => readFileSync(path, "utf8"));
-  const all = texts.join("\n");
-  const missing = blobOperations
+  const text = texts.join("\n");
+  const missing = all
     .map(({ name }) => name.replace(/ \(.*\)$/, ""))
-    .filter((name) => !all.includes(name.replace(/: .*$/, "")));
+    .filter((name) => !text.includes(name.replace(/: .*$/, "")));
   assert.deepEqual(missing, []);
 });

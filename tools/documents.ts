@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
-import { blobOperations } from "../src/blob/operations.ts";
-import type { Operation } from "../src/http/operation.ts";
+import type { Level, Operation, ServiceDefinition } from "../src/http/operation.ts";
 import { errors } from "../src/rules/errors.ts";
+import { services } from "../src/services.ts";
 
 /** The documents that are made from the code; docs.ts writes them, documents.test.ts proves them fresh. */
 export const documents: Readonly<Record<string, () => string>> = {
@@ -12,9 +12,15 @@ export const documents: Readonly<Record<string, () => string>> = {
 
 const made = "<!-- Made by `npm run docs` from the code; edit that. -->";
 
+const paths: Readonly<Record<Level, string>> = {
+  service: "/",
+  container: "/{container}",
+  blob: "/{container}/{blob}",
+};
+
 function request({ match }: Operation): string {
   const { method, headToo, on, restype, comp, header } = match;
-  const path = { service: "/", container: "/{container}", blob: "/{container}/{blob}" }[on];
+  const path = paths[on];
   const query = [restype && `restype=${restype}`, comp && `comp=${comp}`].filter(Boolean).join("&");
   const verbs = headToo ? `${method}, HEAD` : method;
   const when =
@@ -24,14 +30,23 @@ function request({ match }: Operation): string {
   return `\`${verbs} ${path}${query === "" ? "" : `?${query}`}\`${when}`;
 }
 
-function operationsPage(): string {
-  const rows = blobOperations.map((operation) => {
+function tableOf({ name, operations }: ServiceDefinition): string {
+  const rows = operations.map((operation) => {
     const { conditions, lease } = operation.guard;
     const sas =
       operation.allow.sas === "" ? "–" : `${operation.allow.resource} / ${operation.allow.sas}`;
     const snapshots = operation.snapshots ? "yes" : "";
     return `| ${operation.name} | ${request(operation)} | ${conditions === "none" ? "" : conditions} | ${lease === "own" ? "" : lease} | ${snapshots} | ${sas} |`;
   });
+  return `## ${name.charAt(0).toUpperCase()}${name.slice(1)} service
+
+| Operation | Request | Conditions | Lease | ?snapshot | SAS |
+|---|---|---|---|---|---|
+${rows.join("\n")}
+`;
+}
+
+function operationsPage(): string {
   return `# Operations
 
 ${made}
@@ -42,12 +57,7 @@ conditional header is refused with 400.
 Lease: "guarded" needs the id of a lease that is held; "free" needs none, but one that is sent must be right.
 SAS: the account SAS resource type and the permissions any of which allows it.
 
-## Blob service
-
-| Operation | Request | Conditions | Lease | ?snapshot | SAS |
-|---|---|---|---|---|---|
-${rows.join("\n")}
-`;
+${services.map(tableOf).join("\n")}`;
 }
 
 function errorsPage(): string {

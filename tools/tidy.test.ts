@@ -11,9 +11,14 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   store: ["base", "engine", "rules"],
   auth: ["base", "rules", "store"],
   http: ["auth", "base", "engine", "rules", "store"],
-  blob: ["base", "engine", "http", "rules", "store"],
+  service: ["base", "engine", "http", "rules", "store"],
+  blob: ["base", "engine", "http", "rules", "service", "store"],
+  queue: ["base", "engine", "http", "rules", "service", "store"],
+  table: ["base", "engine", "http", "rules", "service", "store"],
+  file: ["base", "engine", "http", "rules", "service", "store"],
+  "services.ts": ["blob", "file", "http", "queue", "table"],
   "config.ts": ["auth", "base"],
-  "main.ts": ["auth", "base", "blob", "config.ts", "engine", "http", "store"],
+  "main.ts": ["auth", "base", "config.ts", "engine", "http", "services.ts", "store"],
 };
 
 /** Calls that make a run unrepeatable or go round a contract, and what to use in their place. */

@@ -2,8 +2,8 @@ import { httpDate, type Instant } from "../base/time.ts";
 import type { HeaderValue, Request } from "../http/operation.ts";
 import { leaseAt, leaseProperties } from "../rules/lease.ts";
 import { INFERRED_TIER, tierAt } from "../rules/tiers.ts";
+import { changedHeaders, metadataHeaders } from "../service/resource.ts";
 import type { BlobRecord, HttpHeaders } from "../store/records.ts";
-import { changedHeaders, metadataHeaders } from "./resource.ts";
 
 const DEFAULT_TYPE = "application/octet-stream";
 

@@ -15,13 +15,14 @@ import { available, leaseAfterWrite, leaseAt } from "../rules/lease.ts";
 import { checkedMetadata, noMetadata } from "../rules/metadata.ts";
 import { parseRange, rangeOf } from "../rules/ranges.ts";
 import { type RehydratePriority, tierAt, tierChanged } from "../rules/tiers.ts";
+import { changedHeaders, changedNow, metadataHeaders } from "../service/resource.ts";
 import type { Opened } from "../store/content.ts";
 import { blobs, snapshots, uncommitted } from "../store/keys.ts";
 import type { BlobRecord } from "../store/records.ts";
 import { dropBlocks } from "../store/sweep.ts";
 import { blobHeaders, httpHeadersOf, tierHeaders } from "./blob-headers.ts";
 import { tierOf } from "./block-blob.ts";
-import { changedHeaders, changedNow, metadataHeaders, putBlobRecord, theBlob } from "./resource.ts";
+import { putBlobRecord, theBlob } from "./resource.ts";
 
 const RANGE_SUM_MAX = 4 * 1024 * 1024;
 

@@ -13,12 +13,13 @@ import { checkedMetadata } from "../rules/metadata.ts";
 import { parseTagHeader } from "../rules/tags.ts";
 import { isPremiumTier, parseTier, type Tier, tierAt } from "../rules/tiers.ts";
 import { bodySizeMax } from "../rules/versions.ts";
+import { changedHeaders, changedNow } from "../service/resource.ts";
 import type { Contents } from "../store/content.ts";
 import { blobs, blocks, uncommitted } from "../store/keys.ts";
 import type { BlobRecord, BlockRecord, Content, Piece } from "../store/records.ts";
 import { dropBlocks } from "../store/sweep.ts";
 import { httpHeadersOf } from "./blob-headers.ts";
-import { type BlobPlace, changedHeaders, changedNow, theBlob } from "./resource.ts";
+import { type BlobPlace, theBlob } from "./resource.ts";
 
 const BLOCK_ID_MAX = 64;
 const UNCOMMITTED_MAX = 100_000;

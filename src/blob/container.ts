@@ -1,5 +1,3 @@
-import { parseIsoDate } from "../base/time.ts";
-import { child, childText, element, XML_DECLARATION, type XmlElement } from "../base/xml.ts";
 import {
   createOperation,
   type HeaderValue,
@@ -9,22 +7,11 @@ import {
 } from "../http/operation.ts";
 import { invalidHeader, StorageError } from "../rules/errors.ts";
 import { available, leaseAt, leaseProperties } from "../rules/lease.ts";
-import { checkedMetadata } from "../rules/metadata.ts";
+import { POLICIES_XML_MAX, policiesOf, policiesXml } from "../service/policies.ts";
+import { changedHeaders, changedNow, metadataHeaders, metadataOf } from "../service/resource.ts";
 import { containerIds, containers, garbage } from "../store/keys.ts";
-import type { AccessPolicy, ContainerRecord } from "../store/records.ts";
-import {
-  changedHeaders,
-  changedNow,
-  metadataHeaders,
-  putContainerRecord,
-  theContainer,
-} from "./resource.ts";
-
-const XML_SIZE_MAX = 64 * 1024;
-const POLICIES_MAX = 5;
-const POLICY_ID_MAX = 64;
-
-const metadataOf = (request: Request) => checkedMetadata(request.headersFrom("x-ms-meta-"));
+import type { ContainerRecord } from "../store/records.ts";
+import { putContainerRecord, theContainer } from "./resource.ts";
 
 function publicAccessOf(request: Request): "container" | "blob" | undefined {
   const text = request.header("x-ms-blob-public-access");
@@ -133,11 +120,11 @@ export const setContainerAcl = writeOperation({
   name: "Set Container ACL",
   match: { method: "PUT", on: "container", restype: "container", comp: "acl" },
   allow: { sas: "", resource: "c" },
-  body: { kind: "xml", sizeMax: XML_SIZE_MAX, optional: true },
+  body: { kind: "xml", sizeMax: POLICIES_XML_MAX, optional: true },
   guard: { on: theContainer, conditions: "write", lease: "free" },
   input: (request, { xml }) => ({
     publicAccess: publicAccessOf(request),
-    policies: xml === undefined ? [] : policiesOf(xml),
+    policies: xml === undefined ? [] : policiesOf(xml, "racwdxyltmeopif"),
   }),
   async apply({ tx, place, found, input: { publicAccess, policies } }) {
     const { publicAccess: _before, ...rest } = found;
@@ -165,51 +152,3 @@ export const deleteContainer = writeOperation({
     return { status: 202, headers: {} };
   },
 });
-
-function policiesXml(policies: readonly AccessPolicy[]): string {
-  const all = policies.map(({ id, start, expiry, permission }) => {
-    const fields =
-      element("Start", start) + element("Expiry", expiry) + element("Permission", permission);
-    const policy = fields === "" ? "" : `<AccessPolicy>${fields}</AccessPolicy>`;
-    return `<SignedIdentifier>${element("Id", id)}${policy}</SignedIdentifier>`;
-  });
-  return `${XML_DECLARATION}<SignedIdentifiers>${all.join("")}</SignedIdentifiers>`;
-}
-
-/** Stored access policies of a request, as Set Container ACL takes them: at most five, ids up to 64 characters. */
-function policiesOf(xml: XmlElement): AccessPolicy[] {
-  if (xml.name !== "SignedIdentifiers") throw new StorageError("InvalidXmlDocument");
-  if (xml.children.length > POLICIES_MAX) throw new StorageError("InvalidXmlDocument");
-  const seen = new Set<string>();
-  return xml.children.map((entry) => {
-    const id = childText(entry, "Id");
-    if (entry.name !== "SignedIdentifier") throw new StorageError("InvalidXmlDocument");
-    if (id === undefined) throw new StorageError("MissingRequiredXmlNode");
-    if (id === "" || id.length > POLICY_ID_MAX || seen.has(id)) throw invalidNode("Id", id);
-    seen.add(id);
-    const policy = child(entry, "AccessPolicy");
-    return {
-      id,
-      ...dateOf(policy, "Start", "start"),
-      ...dateOf(policy, "Expiry", "expiry"),
-      ...permissionOf(policy),
-    };
-  });
-}
-
-function dateOf<K extends string>(policy: XmlElement | undefined, node: string, key: K) {
-  const text = childText(policy, node);
-  if (text === undefined || text === "") return {};
-  if (parseIsoDate(text) === undefined) throw invalidNode(node, text);
-  return { [key]: text } as Record<K, string>;
-}
-
-function permissionOf(policy: XmlElement | undefined): { permission?: string } {
-  const text = childText(policy, "Permission");
-  if (text === undefined || text === "") return {};
-  if (!/^[racwdxyltmeopif]+$/.test(text)) throw invalidNode("Permission", text);
-  return { permission: text };
-}
-
-const invalidNode = (name: string, value: string) =>
-  new StorageError("InvalidXmlNodeValue", { XmlNodeName: name, XmlNodeValue: value });

@@ -6,11 +6,19 @@ import { readOperation } from "../http/operation.ts";
 import { invalidQuery } from "../rules/errors.ts";
 import { leaseAt, leaseProperties } from "../rules/lease.ts";
 import { INFERRED_TIER, tierAt } from "../rules/tiers.ts";
+import {
+  echoed,
+  includeOf,
+  LAST,
+  type Marker,
+  markerOf,
+  markerText,
+  pageSizeOf,
+} from "../service/paging.ts";
+import { metadataXml } from "../service/resource.ts";
 import { blobs, snapshots, uncommitted } from "../store/keys.ts";
 import type { BlobRecord } from "../store/records.ts";
-import { includeOf, LAST, type Marker, markerOf, markerText, pageSizeOf } from "./paging.ts";
 import { theContainer } from "./resource.ts";
-import { echoed, metadataXml } from "./service.ts";
 import { tagsXml } from "./tags.ts";
 
 const INCLUDES = [
@@ -56,7 +64,7 @@ export const listBlobs = readOperation({
           ? `<BlobPrefix>${nameXml(item.name)}</BlobPrefix>`
           : blobXml(item, include, tx.now);
     }
-    const head = `<EnumerationResults ServiceEndpoint="${escapeXml(request.endpoint)}" ContainerName="${escapeXml(request.container)}">`;
+    const head = `<EnumerationResults ServiceEndpoint="${escapeXml(request.endpoint)}" ContainerName="${escapeXml(request.names[0] ?? "")}">`;
     const next = page.next === undefined ? "" : markerText(page.next);
     const delimited = delimiter === "" ? "" : element("Delimiter", delimiter);
     const body = `${XML_DECLARATION}${head}${echoed(request)}${delimited}<Blobs>${items}</Blobs><NextMarker>${next}</NextMarker></EnumerationResults>`;

@@ -1,4 +1,5 @@
-import type { Operation } from "../http/operation.ts";
+import type { Operation, ServiceDefinition } from "../http/operation.ts";
+import { servicePropertiesRows } from "../service/properties.ts";
 import {
   deleteBlob,
   getBlob,
@@ -21,15 +22,23 @@ import {
 } from "./container.ts";
 import { leaseBlob, leaseContainer } from "./lease.ts";
 import { listBlobs } from "./list-blobs.ts";
+import { blobPlace } from "./place.ts";
 import { getAccountInformation, listContainers } from "./service.ts";
-import { getServiceProperties, setServiceProperties } from "./service-properties.ts";
 import { getBlobTags, setBlobTags } from "./tags.ts";
 
-/** The Blob service, whole: docs/operations.md and the router are made from this list. */
-export const blobOperations: readonly Operation[] = [
+const settings = [
+  "Logging",
+  "HourMetrics",
+  "MinuteMetrics",
+  "Cors",
+  "DefaultServiceVersion",
+  "DeleteRetentionPolicy",
+  "StaticWebsite",
+];
+
+const operations: readonly Operation[] = [
   listContainers,
-  getServiceProperties,
-  setServiceProperties,
+  ...servicePropertiesRows("Blob", settings),
   ...getAccountInformation,
   createContainer,
   getContainerProperties,
@@ -56,3 +65,6 @@ export const blobOperations: readonly Operation[] = [
   deleteBlob,
   ...leaseBlob,
 ];
+
+/** The Blob service, whole. */
+export const blobService: ServiceDefinition = { name: "blob", operations, place: blobPlace };

@@ -1,11 +1,11 @@
-import { httpDate, instantOf, type Tick } from "../base/time.ts";
+import type { Tick } from "../base/time.ts";
 import type { WriteTx } from "../engine/engine.ts";
-import type { HeaderValue, Target } from "../http/operation.ts";
+import type { Target } from "../http/operation.ts";
 import { refuse, StorageError } from "../rules/errors.ts";
 import { blobLeaseCodes, containerLeaseCodes } from "../rules/lease.ts";
 import { badBlobName, badContainerName } from "../rules/names.ts";
 import { blobs, containerIds, containers, snapshots } from "../store/keys.ts";
-import type { BlobRecord, Changed, ContainerRecord } from "../store/records.ts";
+import type { BlobRecord, ContainerRecord } from "../store/records.ts";
 
 export type ContainerPlace = { readonly account: string; readonly name: string };
 
@@ -17,8 +17,8 @@ export type BlobPlace = {
 };
 
 export const theContainer: Target<ContainerPlace, ContainerRecord> = {
-  check: ({ container }) => refuse(badContainerName(container)),
-  async find(tx, { account, container: name }) {
+  check: ({ names: [name = ""] }) => refuse(badContainerName(name)),
+  async find(tx, { account, names: [name = ""] }) {
     return { place: { account, name }, found: await containers.get(tx, account, name) };
   },
   missing: "ContainerNotFound",
@@ -26,13 +26,17 @@ export const theContainer: Target<ContainerPlace, ContainerRecord> = {
 };
 
 export const theBlob: Target<BlobPlace, BlobRecord> = {
-  check({ container, blob }) {
+  check({ names: [container = "", blob = ""] }) {
     refuse(badContainerName(container));
     refuse(badBlobName(blob, container));
   },
   async find(tx, request) {
-    const { snapshot, blob: name } = request;
-    const container = await containerIds.get(tx, request.account, request.container);
+    const {
+      account,
+      snapshot,
+      names: [containerName = "", name = ""],
+    } = request;
+    const container = await containerIds.get(tx, account, containerName);
     if (container === undefined) throw new StorageError("ContainerNotFound");
     const place = { container, name, snapshot };
     // No account keeps versions yet, so none has the one that is asked for.
@@ -58,28 +62,3 @@ export const putContainerRecord = (
   { account, name }: ContainerPlace,
   record: ContainerRecord,
 ): void => containers.put(tx, [account, name], record);
-
-/** A new ETag and time of change, from one tick. */
-export function changedNow(tx: WriteTx): Changed {
-  const tick = tx.tick();
-  return { etag: `0x${tick.toString(16).toUpperCase()}`, modifiedAt: instantOf(tick) };
-}
-
-export const changedHeaders = ({ etag, modifiedAt }: Changed): Record<string, HeaderValue> => ({
-  ETag: `"${etag}"`,
-  "Last-Modified": httpDate(modifiedAt),
-});
-
-/** `x-ms-meta-` headers of a reply. */
-export function metadataHeaders(
-  metadata: Readonly<Record<string, string>>,
-): Record<string, HeaderValue> {
-  const headers: Record<string, HeaderValue> = {};
-  for (const name in metadata) headers[`x-ms-meta-${name}`] = metadata[name];
-  return headers;
-}
-
-/** A whole number from a header or parameter; undefined if it is none. */
-export function parseInteger(text: string): number | undefined {
-  return /^-?\d{1,15}$/.test(text) ? Number(text) : undefined;
-}

@@ -1,10 +1,11 @@
 import { httpDate } from "../base/time.ts";
 import { element, escapeXml, XML_DECLARATION } from "../base/xml.ts";
-import { type Level, type Request, readOperation, theService } from "../http/operation.ts";
+import { type Level, readOperation, theService } from "../http/operation.ts";
 import { leaseAt, leaseProperties } from "../rules/lease.ts";
+import { echoed, includeOf, LAST, markerOf, markerText, pageSizeOf } from "../service/paging.ts";
+import { metadataXml } from "../service/resource.ts";
 import { containers } from "../store/keys.ts";
 import type { ContainerRecord } from "../store/records.ts";
-import { includeOf, LAST, markerOf, markerText, pageSizeOf } from "./paging.ts";
 
 export const listContainers = readOperation({
   name: "List Containers",
@@ -37,12 +38,6 @@ export const listContainers = readOperation({
   },
 });
 
-/** The parameters of a list that come back if they were sent. */
-export const echoed = ({ query }: Request): string =>
-  element("Prefix", query.get("prefix")) +
-  element("Marker", query.get("marker")) +
-  element("MaxResults", query.get("maxresults"));
-
 function containerXml(
   name: string,
   record: ContainerRecord,
@@ -64,12 +59,6 @@ function containerXml(
     element("ImmutableStorageWithVersioningEnabled", false);
   const metadata = withMetadata ? metadataXml(record.metadata) : "";
   return `<Container>${element("Name", name)}<Properties>${properties}</Properties>${metadata}</Container>`;
-}
-
-export function metadataXml(metadata: Readonly<Record<string, string>>): string {
-  let text = "";
-  for (const name in metadata) text += element(name, metadata[name]);
-  return `<Metadata>${text}</Metadata>`;
 }
 
 /** The account is what a general purpose account of Azure would say of itself, whatever the path names. */

@@ -11,8 +11,21 @@ import type { Contents, Opened, Staged } from "../store/content.ts";
 
 export type Service = "blob" | "queue" | "table" | "file";
 
-/** What a URL names, by its depth. */
-export type Level = "service" | "container" | "blob";
+/** What a URL names; which of them there are is each service's own. */
+export type Level = "service" | BlobLevel;
+export type BlobLevel = "container" | "blob";
+
+/** What a path stands for: a level, and the names on the way to it. */
+export type Place = { readonly level: Level; readonly names: readonly string[] };
+
+/** One of the services: all that the HTTP front end must know of it. */
+export type ServiceDefinition = {
+  readonly name: Service;
+  /** Every operation; the router and docs/operations.md are made from this list. */
+  readonly operations: readonly Operation[];
+  /** What the parts of a path, after the account, stand for. */
+  place(segments: readonly string[], query: ReadonlyMap<string, string>): Place;
+};
 
 /** A parsed request: what the wire said. Headers of one operation only are read by its `input`. */
 export type Request = {
@@ -22,8 +35,8 @@ export type Request = {
   readonly service: Service;
   readonly account: string;
   readonly level: Level;
-  readonly container: string;
-  readonly blob: string;
+  /** The names on the way to it, as the service's `place` found them. */
+  readonly names: readonly string[];
   /** The base of the service's URLs, with a slash at the end. */
   readonly endpoint: string;
   readonly version: ServiceVersion;
@@ -80,6 +93,8 @@ export type Guard<P, R extends Guarded> = {
 /** The body of a request after it was received, by what the row says it is. */
 export type Received = {
   readonly xml: XmlElement | undefined;
+  /** The whole body, where the row asks for it in memory. */
+  readonly bytes: Buffer;
   readonly staged: Staged;
   /** Base64 MD5 and CRC-64 of the bytes, as far as they were computed. */
   readonly md5: string | undefined;
@@ -118,7 +133,7 @@ type Row<I, P, R extends Guarded> = {
   readonly snapshots?: boolean;
   readonly body?: BodyRule;
   /** Reads and checks the headers and parameters that only this operation has. */
-  readonly input?: (request: Request, received: Pick<Received, "xml">) => I;
+  readonly input?: (request: Request, received: Pick<Received, "xml" | "bytes">) => I;
   readonly guard: Guard<P, R>;
 };
 
@@ -136,6 +151,8 @@ export type Match = {
 export type BodyRule =
   /** A document of at most `sizeMax` bytes; `optional` if none may mean the same as an empty one. */
   | { readonly kind: "xml"; readonly sizeMax: number; readonly optional?: boolean }
+  /** Anything small, given to `input` as bytes. */
+  | { readonly kind: "whole"; readonly sizeMax: number }
   /** Bytes to be kept; which sums are computed whatever the request asks for. */
   | {
       readonly kind: "bytes";

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { test } from "node:test";
+import { blobService } from "../blob/operations.ts";
 import { type ErrorCode, errors } from "../rules/errors.ts";
 import { type Address, clientIdOf, parseAddress, parseRequest } from "./parse.ts";
 
@@ -195,7 +196,7 @@ test("parseAddress(): a bad encoding in the query is refused with 400", () => {
 const read = (url: string, headers: Headers = {}, defaultVersion?: string) => {
   const message = incoming(url, { host: PATH_HOST, ...headers });
   const ids = { id: "id", clientId: undefined };
-  return parseRequest(message, "blob", parseAddress(message, false), ids, defaultVersion);
+  return parseRequest(message, blobService, parseAddress(message, false), ids, defaultVersion);
 };
 
 // What a path names: c.1 has a blob of the root container stand right after the account.
@@ -216,7 +217,8 @@ const places: [url: string, level: string, container: string, blob: string][] = 
 for (const [url, level, container, blob] of places) {
   test(`parseRequest(): ${url} is ${level} ${container} ${blob}`, () => {
     const request = read(url);
-    assert.deepEqual([request.level, request.container, request.blob], [level, container, blob]);
+    const names = [container, blob].filter((name) => name !== "");
+    assert.deepEqual([request.level, request.names], [level, names]);
   });
 }
 

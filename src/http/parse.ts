@@ -5,7 +5,7 @@ import { parseGuid } from "../rules/names.ts";
 import { isServiceVersion, NEWEST_VERSION } from "../rules/versions.ts";
 import { receiveBody } from "./body.ts";
 import { parseConditions } from "./conditions.ts";
-import type { Level, Request, Service } from "./operation.ts";
+import type { Request, ServiceDefinition } from "./operation.ts";
 
 const URL_SIZE_MAX = 32 * 1024;
 const HEADER_COUNT_MAX = 256;
@@ -90,7 +90,7 @@ export function clientIdOf(incoming: IncomingMessage): string | undefined {
 /** The request as a value; the headers that all operations share are checked here. */
 export function parseRequest(
   incoming: IncomingMessage,
-  service: Service,
+  service: ServiceDefinition,
   address: Address,
   ids: RequestIds,
   defaultVersion: string | undefined,
@@ -108,9 +108,9 @@ export function parseRequest(
   return {
     ...ids,
     method: incoming.method ?? "GET",
-    service,
+    service: service.name,
     account: address.account,
-    ...placeOf(address.segments, query),
+    ...service.place(address.segments, query),
     endpoint: address.endpoint,
     version: versionOf(header("x-ms-version") ?? query.get("api-version") ?? defaultVersion),
     query,
@@ -170,25 +170,6 @@ export function guidOf(
   const guid = parseGuid(text);
   if (guid === undefined) throw invalidHeader(name, text);
   return guid;
-}
-
-/**
- * What a path names: nothing is the service; one part with `restype` a container, without it a blob of the
- * root container; more parts a blob.
- */
-function placeOf(
-  segments: readonly string[],
-  query: ReadonlyMap<string, string>,
-): { level: Level; container: string; blob: string } {
-  const [first = "", ...rest] = segments;
-  if (first === "" && rest.length === 0) return { level: "service", container: "", blob: "" };
-  if (rest.length > 0 && rest.join("") !== "") {
-    return { level: "blob", container: first, blob: rest.join("/") };
-  }
-  const restype = query.get("restype");
-  if (restype !== undefined) return { level: "container", container: first, blob: "" };
-  if (rest.length > 0) throw new StorageError("InvalidUri"); // a slash after a root blob's name
-  return { level: "blob", container: "$root", blob: first };
 }
 
 function headersFrom(raw: readonly string[], prefix: string): [string, string][] {

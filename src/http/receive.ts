@@ -7,8 +7,10 @@ import { type Contents, HEAP_CHUNK_MAX, nothingStaged } from "../store/content.t
 import { bodySize } from "./body.ts";
 import type { BodyRule, Received, Request } from "./operation.ts";
 
-const nothing: Received = {
+/** What is received where there is no body. */
+export const noBody: Received = {
   xml: undefined,
+  bytes: Buffer.alloc(0),
   staged: nothingStaged,
   md5: undefined,
   crc64: undefined,
@@ -20,15 +22,16 @@ export async function receive(
   rule: BodyRule | undefined,
   contents: Contents,
 ): Promise<Received> {
-  if (rule === undefined) return nothing;
+  if (rule === undefined) return noBody;
   const sums = sentSums(request, rule.kind === "bytes" ? rule.md5Headers : ["content-md5"]);
-  if (rule.kind === "xml") {
+  if (rule.kind !== "bytes") {
     const size = bodySize(request.body, rule.sizeMax);
     const bytes = size === 0 ? Buffer.alloc(0) : await request.body.whole();
     const received = sumsOf(bytes, sums.md5 !== undefined, sums.crc64 !== undefined);
     compare(sums, received);
-    if (bytes.length === 0 && rule.optional) return nothing;
-    return { ...nothing, ...received, xml: readXml(bytes) };
+    if (rule.kind === "whole") return { ...noBody, ...received, bytes };
+    if (bytes.length === 0 && rule.optional) return noBody;
+    return { ...noBody, ...received, xml: readXml(bytes) };
   }
   const size = bodySize(request.body, rule.sizeMax(request.version));
   const wantsMd5 = rule.md5 === "always" || sums.md5 !== undefined;
@@ -37,7 +40,7 @@ export async function receive(
     const received = sumsOf(bytes, wantsMd5, true);
     compare(sums, received);
     const staged = size === 0 ? nothingStaged : { size, parts: [{ bytes }] };
-    return { ...received, xml: undefined, staged };
+    return { ...noBody, ...received, staged };
   }
   const md5 = wantsMd5 ? createHash("md5") : undefined;
   const crc = new Crc64();
@@ -52,7 +55,7 @@ export async function receive(
     contents.discard(staged);
     throw error;
   }
-  return { ...received, xml: undefined, staged };
+  return { ...noBody, ...received, staged };
 }
 
 type Sums = { readonly md5: string | undefined; readonly crc64: string | undefined };

@@ -2,16 +2,8 @@ import type { Engine, ReadTx, WriteTx } from "../engine/engine.ts";
 import { failedCondition, noConditions, unusableConditions } from "../rules/conditions.ts";
 import { invalidQuery, refuse, StorageError } from "../rules/errors.ts";
 import { available, failedLease, leaseAt } from "../rules/lease.ts";
-import type {
-  Guard,
-  Guarded,
-  Operation,
-  Received,
-  Reply,
-  Request,
-  Surroundings,
-} from "./operation.ts";
-import { receive } from "./receive.ts";
+import type { Guard, Guarded, Operation, Reply, Request, Surroundings } from "./operation.ts";
+import { noBody, receive } from "./receive.ts";
 
 /** The life of a request once it is parsed, matched and authorized. */
 export async function run(
@@ -26,13 +18,15 @@ export async function run(
   }
   guard.on.check?.(request);
   refuseUnusable(request, guard);
-  const early = operation.body?.kind === "xml" ? undefined : input(operation, request, undefined);
+  // Headers are judged before a body is taken in; what the body itself says, after.
+  const isLate = operation.body !== undefined && operation.body.kind !== "bytes";
+  const early = isLate ? undefined : operation.input?.(request, noBody);
   const received = await receive(request, operation.body, around.contents);
   try {
     const call = {
       request,
       received,
-      input: operation.body?.kind === "xml" ? input(operation, request, received) : early,
+      input: isLate ? operation.input?.(request, received) : early,
       around,
     };
     if (operation.kind === "read") {
@@ -51,10 +45,6 @@ export async function run(
     throw error;
   }
 }
-
-/** Headers are judged before a body is taken in; what the body itself says, after. */
-const input = (operation: Operation, request: Request, received: Received | undefined): unknown =>
-  operation.input?.(request, { xml: received?.xml });
 
 function refuseUnusable(request: Request, guard: Guard<unknown, Guarded>): void {
   if (request.conditions === noConditions) return;

@@ -9,15 +9,14 @@ import { StorageError } from "../rules/errors.ts";
 import { services } from "../store/keys.ts";
 import { ClientGone } from "./body.ts";
 import { type Router, router } from "./match.ts";
-import type { Operation, Service, Surroundings } from "./operation.ts";
+import type { Operation, ServiceDefinition, Surroundings } from "./operation.ts";
 import { clientIdOf, parseAddress, parseRequest } from "./parse.ts";
 import { type Envelope, sendError, sendReply } from "./reply.ts";
 import { run } from "./run.ts";
 import { refuseBrokenRequests, watchSlowClients } from "./slow-clients.ts";
 
 export type ListenerOptions = {
-  readonly service: Service;
-  readonly operations: readonly Operation[];
+  readonly service: ServiceDefinition;
   readonly engine: Engine;
   readonly around: Surroundings;
   readonly accounts: Accounts;
@@ -58,8 +57,9 @@ class Door {
 
   constructor(options: ListenerOptions) {
     this.#options = options;
-    this.#route = router(options.operations);
-    const name = options.service.charAt(0).toUpperCase() + options.service.slice(1);
+    this.#route = router(options.service.operations);
+    const { name: service } = options.service;
+    const name = service.charAt(0).toUpperCase() + service.slice(1);
     this.#serverName = `Windows-Azure-${name}/1.0 Microsoft-HTTPAPI/2.0 Lazuli`;
   }
 
@@ -119,7 +119,7 @@ class Door {
   /** What a request without a version is taken as: the account's choice, else the newest. */
   async #defaultVersion(engine: Engine, account: string): Promise<string | undefined> {
     const { service } = this.#options;
-    const record = await engine.read((tx) => services.get(tx, account, service));
+    const record = await engine.read((tx) => services.get(tx, account, service.name));
     return record?.defaultServiceVersion;
   }
 

@@ -1,3 +1,4 @@
+import { element } from "../base/xml.ts";
 import type { Request } from "../http/operation.ts";
 import { invalidQuery, StorageError } from "../rules/errors.ts";
 
@@ -51,3 +52,9 @@ export function markerOf({ query }: Request): Marker | undefined {
   const name = Buffer.from(match[1] ?? "", "base64url").toString("utf8");
   return { name, at: match[2] ? BigInt(`0x${match[2]}`) : LAST };
 }
+
+/** The parameters of a list that come back if they were sent. */
+export const echoed = ({ query }: Request): string =>
+  element("Prefix", query.get("prefix")) +
+  element("Marker", query.get("marker")) +
+  element("MaxResults", query.get("maxresults"));

@@ -1,5 +1,5 @@
 import { child, childText, element, XML_DECLARATION, type XmlElement } from "../base/xml.ts";
-import { readOperation, theService, writeOperation } from "../http/operation.ts";
+import { type Operation, readOperation, theService, writeOperation } from "../http/operation.ts";
 import { StorageError } from "../rules/errors.ts";
 import { isServiceVersion } from "../rules/versions.ts";
 import { services } from "../store/keys.ts";
@@ -17,39 +17,44 @@ const CORS_TEXT_MAX = 256;
 const DAYS_MAX = 365;
 const CORS_METHODS = "DELETE GET HEAD MERGE POST PATCH OPTIONS PUT".split(" ");
 
-export const getServiceProperties = readOperation({
-  name: "Get Blob Service Properties",
-  match: { method: "GET", on: "service", restype: "service", comp: "properties" },
-  allow: { sas: "r", resource: "s" },
-  guard: { on: theService, conditions: "none", lease: "own" },
-  async apply({ tx, request }) {
-    const record = (await services.get(tx, request.account, request.service)) ?? {};
-    const headers = { "Content-Type": "application/xml" };
-    return { status: 200, headers, body: propertiesXml(record) };
-  },
-});
+/** The two rows of a service's properties; `roots` are the settings it has. */
+export const servicePropertiesRows = (
+  service: string,
+  roots: readonly string[],
+): readonly Operation[] => [
+  readOperation({
+    name: `Get ${service} Service Properties`,
+    match: { method: "GET", on: "service", restype: "service", comp: "properties" },
+    allow: { sas: "r", resource: "s" },
+    guard: { on: theService, conditions: "none", lease: "own" },
+    async apply({ tx, request }) {
+      const record = (await services.get(tx, request.account, request.service)) ?? {};
+      const headers = { "Content-Type": "application/xml" };
+      return { status: 200, headers, body: propertiesXml(record, roots) };
+    },
+  }),
+  writeOperation({
+    name: `Set ${service} Service Properties`,
+    match: { method: "PUT", on: "service", restype: "service", comp: "properties" },
+    allow: { sas: "w", resource: "s" },
+    body: { kind: "xml", sizeMax: XML_SIZE_MAX },
+    guard: { on: theService, conditions: "none", lease: "own" },
+    input: (_request, { xml }) => propertiesOf(xml, roots),
+    async apply({ tx, request, input: given }) {
+      // What is not given keeps its setting ("Set Blob Service Properties", remarks).
+      const before = await services.get(tx, request.account, request.service);
+      services.put(tx, [request.account, request.service], { ...before, ...given });
+      return { status: 202, headers: {} };
+    },
+  }),
+];
 
-export const setServiceProperties = writeOperation({
-  name: "Set Blob Service Properties",
-  match: { method: "PUT", on: "service", restype: "service", comp: "properties" },
-  allow: { sas: "w", resource: "s" },
-  body: { kind: "xml", sizeMax: XML_SIZE_MAX },
-  guard: { on: theService, conditions: "none", lease: "own" },
-  input: (_request, { xml }) => propertiesOf(xml),
-  async apply({ tx, request, input: given }) {
-    // What is not given keeps its setting ("Set Blob Service Properties", remarks).
-    const before = await services.get(tx, request.account, request.service);
-    services.put(tx, [request.account, request.service], { ...before, ...given });
-    return { status: 202, headers: {} };
-  },
-});
-
-function propertiesOf(xml: XmlElement | undefined): ServiceRecord {
+function propertiesOf(xml: XmlElement | undefined, roots: readonly string[]): ServiceRecord {
   if (xml?.name !== "StorageServiceProperties") throw new StorageError("InvalidXmlDocument");
   let record: ServiceRecord = {};
   for (const root of xml.children) {
     const read = readers[root.name];
-    if (read === undefined) {
+    if (read === undefined || !roots.includes(root.name)) {
       throw new StorageError("UnsupportedXmlNode", { XmlNodeName: root.name });
     }
     record = { ...record, ...read(root) };
@@ -184,11 +189,40 @@ const metricsXml = (name: string, setting: MetricsSetting | undefined) => {
   return `<${name}>${element("Version", version)}${element("Enabled", enabled)}${element("IncludeAPIs", includeApis)}<RetentionPolicy>${retentionXml(retention)}</RetentionPolicy></${name}>`;
 };
 
-function propertiesXml(record: ServiceRecord): string {
-  const { logging, staticWebsite: website, deleteRetention = { enabled: false } } = record;
-  const rules = (record.cors ?? []).map(
-    (rule) =>
-      `<CorsRule>${element("AllowedOrigins", rule.origins)}${element("AllowedMethods", rule.methods)}${element("AllowedHeaders", rule.allowedHeaders)}${element("ExposedHeaders", rule.exposedHeaders)}${element("MaxAgeInSeconds", rule.maxAgeSeconds)}</CorsRule>`,
-  );
-  return `${XML_DECLARATION}<StorageServiceProperties><Logging>${element("Version", logging?.version ?? "1.0")}${element("Delete", logging?.delete ?? false)}${element("Read", logging?.read ?? false)}${element("Write", logging?.write ?? false)}<RetentionPolicy>${retentionXml(logging?.retention ?? { enabled: false })}</RetentionPolicy></Logging>${metricsXml("HourMetrics", record.hourMetrics)}${metricsXml("MinuteMetrics", record.minuteMetrics)}<Cors>${rules.join("")}</Cors>${element("DefaultServiceVersion", record.defaultServiceVersion)}<DeleteRetentionPolicy>${retentionXml(deleteRetention)}${element("AllowPermanentDelete", deleteRetention.allowPermanentDelete)}</DeleteRetentionPolicy><StaticWebsite>${element("Enabled", website?.enabled ?? false)}${element("IndexDocument", website?.indexDocument)}${element("DefaultIndexDocumentPath", website?.defaultIndexDocumentPath)}${element("ErrorDocument404Path", website?.errorDocument404Path)}</StaticWebsite></StorageServiceProperties>`;
+function loggingXml(setting: LoggingSetting | undefined): string {
+  const {
+    version = "1.0",
+    delete: deletes = false,
+    read = false,
+    write = false,
+    retention = { enabled: false },
+  } = setting ?? {};
+  return `<Logging>${element("Version", version)}${element("Delete", deletes)}${element("Read", read)}${element("Write", write)}<RetentionPolicy>${retentionXml(retention)}</RetentionPolicy></Logging>`;
+}
+
+const corsXml = (rules: readonly CorsRule[]): string =>
+  `<Cors>${rules
+    .map(
+      (rule) =>
+        `<CorsRule>${element("AllowedOrigins", rule.origins)}${element("AllowedMethods", rule.methods)}${element("AllowedHeaders", rule.allowedHeaders)}${element("ExposedHeaders", rule.exposedHeaders)}${element("MaxAgeInSeconds", rule.maxAgeSeconds)}</CorsRule>`,
+    )
+    .join("")}</Cors>`;
+
+/** Each setting as a reply writes it, also where it was never set. */
+const writers: Readonly<Record<string, (record: ServiceRecord) => string>> = {
+  Logging: ({ logging }) => loggingXml(logging),
+  HourMetrics: ({ hourMetrics }) => metricsXml("HourMetrics", hourMetrics),
+  MinuteMetrics: ({ minuteMetrics }) => metricsXml("MinuteMetrics", minuteMetrics),
+  Cors: ({ cors = [] }) => corsXml(cors),
+  DefaultServiceVersion: ({ defaultServiceVersion: version }) =>
+    element("DefaultServiceVersion", version),
+  DeleteRetentionPolicy: ({ deleteRetention = { enabled: false } }) =>
+    `<DeleteRetentionPolicy>${retentionXml(deleteRetention)}${element("AllowPermanentDelete", deleteRetention.allowPermanentDelete)}</DeleteRetentionPolicy>`,
+  StaticWebsite: ({ staticWebsite: website }) =>
+    `<StaticWebsite>${element("Enabled", website?.enabled ?? false)}${element("IndexDocument", website?.indexDocument)}${element("DefaultIndexDocumentPath", website?.defaultIndexDocumentPath)}${element("ErrorDocument404Path", website?.errorDocument404Path)}</StaticWebsite>`,
+};
+
+function propertiesXml(record: ServiceRecord, roots: readonly string[]): string {
+  const settings = roots.map((root) => writers[root]?.(record) ?? "");
+  return `${XML_DECLARATION}<StorageServiceProperties>${settings.join("")}</StorageServiceProperties>`;
 }

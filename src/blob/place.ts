@@ -1,0 +1,17 @@
+import type { Place } from "../http/operation.ts";
+import { StorageError } from "../rules/errors.ts";
+
+/**
+ * What a path names: nothing is the service; one part with `restype` a container, without it a blob of the
+ * root container; more parts a blob. The names are the container's and the blob's.
+ */
+export function blobPlace(segments: readonly string[], query: ReadonlyMap<string, string>): Place {
+  const [first = "", ...rest] = segments;
+  if (first === "" && rest.length === 0) return { level: "service", names: [] };
+  if (rest.length > 0 && rest.join("") !== "") {
+    return { level: "blob", names: [first, rest.join("/")] };
+  }
+  if (query.has("restype")) return { level: "container", names: [first] };
+  if (rest.length > 0) throw new StorageError("InvalidUri"); // a slash after a root blob's name
+  return { level: "blob", names: ["$root", first] };
+}
