@@ -21,6 +21,9 @@ export type Config = {
   readonly logLevel: LogLevel;
   readonly debugFile: string | undefined;
   readonly rehydrateMs: number;
+  readonly versioning: boolean;
+  readonly immutableStorage: boolean;
+  readonly containerRetentionDays: number;
 };
 
 export type Service = "blob" | "queue" | "table" | "file";
@@ -53,6 +56,10 @@ What is said
   --help, -h    --version, -v
 
 Details
+  --versioning                 keep every state of a blob as a version
+  --immutableStorage           versions can be made immutable (means --versioning too)
+  --containerRetention DAYS    how long a deleted container can be restored (0: not at all)
+                               Deleted blobs: Set Blob Service Properties, DeleteRetentionPolicy.
   --rehydrateDelay SECONDS     how long a blob takes to leave the archive (10)
   --skipApiVersionCheck, --disableTelemetry, --loose
                                taken for Azurite's sake; every version is served, nothing is sent home`;
@@ -80,6 +87,9 @@ const OPTIONS = {
   help: { ...flag, short: "h" },
   version: { ...flag, short: "v" },
   rehydrateDelay: { ...text, default: "10" },
+  versioning: flag,
+  immutableStorage: flag,
+  containerRetention: { ...text, default: "0" },
   skipApiVersionCheck: flag,
   disableTelemetry: flag,
   loose: { ...flag, short: "L" },
@@ -117,6 +127,9 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     isDevelopment: given === undefined,
     logLevel: level as LogLevel,
     debugFile: values.debug,
+    versioning: values.versioning || values.immutableStorage,
+    immutableStorage: values.immutableStorage,
+    containerRetentionDays: wholeNumber("--containerRetention", values.containerRetention, 365),
     rehydrateMs: wholeNumber("--rehydrateDelay", values.rehydrateDelay, 1_000_000) * 1000,
   });
 }

@@ -93,7 +93,8 @@ async function openStore({ inMemory, location: directory }: Config, log: Log): P
 
 async function serve(config: Config, engine: Engine, files: ChunkFiles, log: Log): Promise<void> {
   const contents = new Contents(engine, files);
-  const settings = { rehydrateMs: config.rehydrateMs };
+  const { rehydrateMs, versioning, immutableStorage, containerRetentionDays } = config;
+  const settings = { rehydrateMs, versioning, immutableStorage, containerRetentionDays };
   const around = { contents, ids: randomIds, settings };
   const { accounts } = config;
   const servers = new Map<Service, Server>();

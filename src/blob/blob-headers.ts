@@ -1,9 +1,10 @@
-import { httpDate, type Instant } from "../base/time.ts";
+import { httpDate, type Instant, tickText } from "../base/time.ts";
 import type { HeaderValue, Request } from "../http/operation.ts";
 import { leaseAt, leaseProperties } from "../rules/lease.ts";
 import { INFERRED_TIER, tierAt } from "../rules/tiers.ts";
 import { changedHeaders, metadataHeaders } from "../service/resource.ts";
 import type { BlobRecord, HttpHeaders } from "../store/records.ts";
+import { type BlobPlace, isCurrent } from "./resource.ts";
 
 const DEFAULT_TYPE = "application/octet-stream";
 
@@ -26,9 +27,10 @@ export function httpHeadersOf(request: Request, standardToo: boolean): HttpHeade
 export function blobHeaders(
   blob: BlobRecord,
   now: Instant,
-  onSnapshot: boolean,
+  place: BlobPlace,
 ): Record<string, HeaderValue> {
   const { headers } = blob;
+  const isPast = !isCurrent(place);
   const lease = leaseProperties(leaseAt(blob.lease, now));
   const tagCount = blob.tags === undefined ? 0 : Object.keys(blob.tags).length;
   return {
@@ -42,14 +44,34 @@ export function blobHeaders(
     "Accept-Ranges": "bytes",
     "x-ms-blob-type": blob.type,
     "x-ms-creation-time": httpDate(blob.createdAt),
-    "x-ms-lease-status": onSnapshot ? undefined : lease.status,
-    "x-ms-lease-state": onSnapshot ? undefined : lease.state,
-    "x-ms-lease-duration": onSnapshot ? undefined : lease.duration,
+    "x-ms-lease-status": isPast ? undefined : lease.status,
+    "x-ms-lease-state": isPast ? undefined : lease.state,
+    "x-ms-lease-duration": isPast ? undefined : lease.duration,
     "x-ms-server-encrypted": true,
     "x-ms-encryption-scope": blob.encryptionScope,
     "x-ms-tag-count": tagCount > 0 ? tagCount : undefined,
+    ...(blob.version === undefined ? noHeaders : versionHeaders(blob.version, place)),
+    "x-ms-immutability-policy-until-date":
+      blob.immutability === undefined ? undefined : httpDate(blob.immutability.until),
+    "x-ms-immutability-policy-mode": blob.immutability?.mode.toLowerCase(),
+    "x-ms-legal-hold": blob.legalHold,
   };
 }
+
+const noHeaders: Record<string, HeaderValue> = {};
+
+const versionHeaders = (version: string, place: BlobPlace): Record<string, HeaderValue> => ({
+  "x-ms-version-id": versionId(version),
+  "x-ms-is-current-version": isCurrent(place) ? true : undefined,
+});
+
+const versionId = (version: string): string => tickText(BigInt(`0x${version}`));
+
+/** ETag, time of change and version of a state that a write made. */
+export const stateHeaders = (blob: BlobRecord): Record<string, HeaderValue> => ({
+  ...changedHeaders(blob),
+  "x-ms-version-id": blob.version === undefined ? undefined : versionId(blob.version),
+});
 
 /** What only Get Blob Properties tells: the tier and its history. */
 export function tierHeaders(blob: BlobRecord, now: Instant): Record<string, HeaderValue> {
@@ -64,5 +86,6 @@ export function tierHeaders(blob: BlobRecord, now: Instant): Record<string, Head
         ? undefined
         : `rehydrate-pending-to-${rehydration.to.toLowerCase()}`,
     "x-ms-rehydrate-priority": rehydration?.priority,
+    "x-ms-expiry-time": blob.expiresAt === undefined ? undefined : httpDate(blob.expiresAt),
   };
 }

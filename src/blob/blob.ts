@@ -1,8 +1,10 @@
 import { hash } from "node:crypto";
 import { crc64 } from "../base/crc64.ts";
-import type { Instant } from "../base/time.ts";
-import { tickText } from "../base/time.ts";
+import { type Instant, parseHttpDate, tickText } from "../base/time.ts";
+import type { WriteTx } from "../engine/engine.ts";
+import { parseConditions } from "../http/conditions.ts";
 import {
+  type Call,
   createOperation,
   type HeaderValue,
   type Reply,
@@ -10,20 +12,29 @@ import {
   readOperation,
   writeOperation,
 } from "../http/operation.ts";
-import { invalidHeader, missingHeader, StorageError } from "../rules/errors.ts";
+import { failedCondition } from "../rules/conditions.ts";
+import {
+  invalidHeader,
+  invalidQuery,
+  missingHeader,
+  refuse,
+  StorageError,
+} from "../rules/errors.ts";
 import { available, leaseAfterWrite, leaseAt } from "../rules/lease.ts";
 import { checkedMetadata, noMetadata } from "../rules/metadata.ts";
 import { parseRange, rangeOf } from "../rules/ranges.ts";
 import { type RehydratePriority, tierAt, tierChanged } from "../rules/tiers.ts";
-import { changedHeaders, changedNow, metadataHeaders } from "../service/resource.ts";
+import { changedHeaders, changedNow, metadataHeaders, parseInteger } from "../service/resource.ts";
 import type { Opened } from "../store/content.ts";
-import { blobs, snapshots, uncommitted } from "../store/keys.ts";
+import { services, snapshots, uncommitted, versions } from "../store/keys.ts";
 import type { BlobRecord } from "../store/records.ts";
 import { dropBlocks } from "../store/sweep.ts";
-import { blobHeaders, httpHeadersOf, tierHeaders } from "./blob-headers.ts";
+import { blobHeaders, httpHeadersOf, stateHeaders, tierHeaders } from "./blob-headers.ts";
 import { tierOf } from "./block-blob.ts";
-import { putBlobRecord, theBlob } from "./resource.ts";
+import { changeBlob, expireLater, refuseImmutable, removeBlob, removePast } from "./history.ts";
+import { type BlobPlace, putBlobRecord, putTaggedRecord, theBlob } from "./resource.ts";
 
+const SNAPSHOTS_MAX = Number.MAX_SAFE_INTEGER;
 const RANGE_SUM_MAX = 4 * 1024 * 1024;
 
 const isTrue = (request: Request, name: string): boolean => {
@@ -48,6 +59,7 @@ export const getBlob = readOperation({
   match: { method: "GET", on: "blob" },
   allow: { sas: "r", resource: "o" },
   snapshots: true,
+  versions: true,
   guard: { on: theBlob, conditions: "read", lease: "free" },
   input: rangeInput,
   async apply({ tx, place, found, input: { asked, sum, name }, around: { contents } }) {
@@ -63,7 +75,7 @@ export const getBlob = readOperation({
     const body = await contents.open(tx, found.content, range);
     const whole = asked === undefined;
     const headers: Record<string, HeaderValue> = {
-      ...blobHeaders(found, tx.now, place.snapshot !== undefined),
+      ...blobHeaders(found, tx.now, place),
       "Content-Length": range.count,
       "Content-Range": whole
         ? undefined
@@ -101,10 +113,11 @@ export const getBlobProperties = readOperation({
   match: { method: "HEAD", on: "blob" },
   allow: { sas: "r", resource: "o" },
   snapshots: true,
+  versions: true,
   guard: { on: theBlob, conditions: "read", lease: "free" },
   async apply({ tx, place, found }) {
     const headers: Record<string, HeaderValue> = {
-      ...blobHeaders(found, tx.now, place.snapshot !== undefined),
+      ...blobHeaders(found, tx.now, place),
       ...tierHeaders(found, tx.now),
       "Content-Length": found.size,
       "Content-MD5": found.headers.contentMd5,
@@ -118,6 +131,7 @@ export const getBlobMetadata = readOperation({
   match: { method: "GET", headToo: true, on: "blob", comp: "metadata" },
   allow: { sas: "r", resource: "o" },
   snapshots: true,
+  versions: true,
   guard: { on: theBlob, conditions: "read", lease: "free" },
   async apply({ found }) {
     const headers = { ...changedHeaders(found), ...metadataHeaders(found.metadata) };
@@ -138,10 +152,12 @@ export const setBlobMetadata = writeOperation({
   allow: { sas: "w", resource: "o" },
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input: (request) => checkedMetadata(request.headersFrom("x-ms-meta-")),
-  async apply({ tx, place, found, input: metadata }) {
-    const record = { ...changedBlob(found, changedNow(tx), tx.now), metadata };
-    putBlobRecord(tx, place, record);
-    const headers = { ...changedHeaders(record), "x-ms-request-server-encrypted": true };
+  async apply(call) {
+    const { tx, found, input: metadata } = call;
+    refuseImmutable(found, tx.now);
+    const next = { ...changedBlob(found, changedNow(tx), tx.now), metadata };
+    const record = await changeBlob(call, found, next);
+    const headers = { ...stateHeaders(record), "x-ms-request-server-encrypted": true };
     return { status: 200, headers };
   },
 });
@@ -159,6 +175,7 @@ export const setBlobProperties = writeOperation({
     return httpHeadersOf(request, false);
   },
   async apply({ tx, place, found, input: headers }) {
+    refuseImmutable(found, tx.now);
     const record = { ...changedBlob(found, changedNow(tx), tx.now), headers };
     putBlobRecord(tx, place, record);
     return { status: 200, headers: changedHeaders(record) };
@@ -171,15 +188,19 @@ export const snapshotBlob = writeOperation({
   allow: { sas: "cw", resource: "o" },
   guard: { on: theBlob, conditions: "snapshot", lease: "free" },
   input: (request) => checkedMetadata(request.headersFrom("x-ms-meta-")),
-  async apply({ tx, place, found, input: metadata, around: { contents } }) {
+  async apply(call) {
+    const { tx, place, found, input: metadata, around } = call;
     if (tierAt(found, tx.now).tier === "Archive") throw new StorageError("BlobArchived");
     const snapshot = tx.tick();
+    const { kept, live } = await around.contents.preserved(tx, found.content);
     const changes = metadata === noMetadata ? {} : { metadata, ...changedNow(tx) };
-    const record: BlobRecord = { ...found, ...changes, lease: available };
-    await contents.share(tx, found.content);
+    const { version: _version, ...state } = found;
+    const record: BlobRecord = { ...state, ...changes, content: kept, lease: available };
     snapshots.put(tx, [place.container, place.name, snapshot], record);
+    const base = { ...found, content: live };
+    const current = await changeBlob(call, base, base);
     const headers: Record<string, HeaderValue> = {
-      ...changedHeaders(record),
+      ...stateHeaders({ ...record, ...(current.version && { version: current.version }) }),
       "x-ms-snapshot": tickText(snapshot),
       "x-ms-request-server-encrypted": metadata === noMetadata ? undefined : true,
     };
@@ -201,38 +222,114 @@ export const deleteBlob = createOperation({
   match: { method: "DELETE", on: "blob" },
   allow: { sas: "d", resource: "o" },
   snapshots: true,
+  versions: true,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
+  heeds: ["x-ms-access-tier-if-modified-since", "x-ms-access-tier-if-unmodified-since"],
   input(request) {
     const type = request.query.get("deletetype");
-    if (type !== undefined)
-      throw new StorageError("UnsupportedQueryParameter", { QueryParameterName: "deletetype" });
-    return deleteSnapshotsOf(request);
+    if (type !== undefined && type.toLowerCase() !== "permanent") {
+      throw invalidQuery("deletetype", type);
+    }
+    return {
+      isPermanent: type !== undefined,
+      which: deleteSnapshotsOf(request),
+      tierTimes: parseConditions(request.header, "x-ms-access-tier-"),
+    };
   },
-  async apply({ tx, place, found, input: which, around: { contents } }) {
-    const { container, name, snapshot } = place;
-    const reply = { status: 202, headers: { "x-ms-delete-type-permanent": true } };
-    if (snapshot !== undefined) {
-      if (found === undefined) throw new StorageError("BlobNotFound");
-      await contents.release(tx, found.content);
-      snapshots.delete(tx, container, name, snapshot);
-      return reply;
-    }
-    const waiting = await uncommitted.get(tx, container, name);
-    if (found === undefined && waiting === undefined) throw new StorageError("BlobNotFound");
-    const limit = which === undefined ? 1 : Number.MAX_SAFE_INTEGER;
-    const taken = await snapshots.walk(tx, [container, name], { limit });
-    if (taken.length > 0 && which === undefined) throw new StorageError("SnapshotsPresent");
-    for (const { key, value } of taken) {
-      await contents.release(tx, value.content);
-      snapshots.delete(tx, ...key);
-    }
-    if (which === "only") return reply;
-    if (waiting !== undefined) await dropBlocks(tx, contents, container, name);
+  async apply(call) {
+    const { tx, request, place, found, input } = call;
+    if (input.isPermanent) return deletedForGood(call);
     if (found !== undefined) {
-      await contents.release(tx, found.content);
-      blobs.delete(tx, container, name);
+      refuseImmutable(found, tx.now);
+      refuse(failedCondition(input.tierTimes, tierVersion(found), "write"));
     }
-    return reply;
+    if (place.snapshot !== undefined || place.version !== undefined) {
+      if (found === undefined) throw new StorageError("BlobNotFound");
+      const { snapshot, version = 0n } = place;
+      const at = snapshot === undefined ? { version } : { snapshot };
+      return deleted(await removePast(call, found, at));
+    }
+    if (request.versionId !== undefined) throw new StorageError("OperationNotAllowedOnRootBlob");
+    return deletedCurrent(call);
+  },
+});
+
+type DeleteCall = Call<WriteTx, DeleteInput, BlobPlace, BlobRecord | undefined>;
+type DeleteInput = { readonly which: "include" | "only" | undefined };
+
+const deleted = (isGone: boolean): Reply => ({
+  status: 202,
+  headers: { "x-ms-delete-type-permanent": isGone },
+});
+
+/** What the times of a blob's tier are judged by. */
+const tierVersion = ({ etag, tierChangedAt, createdAt }: BlobRecord) => ({
+  etag,
+  modifiedAt: tierChangedAt ?? createdAt,
+});
+
+/** Deletes the current state, its snapshots if the request says so, and blocks that wait. */
+async function deletedCurrent(call: DeleteCall) {
+  const { tx, place, found, input, around } = call;
+  const { container, name } = place;
+  const waiting = await uncommitted.get(tx, container, name);
+  if (found === undefined && waiting === undefined) throw new StorageError("BlobNotFound");
+  const taken = (await snapshots.walk(tx, [container, name], { limit: SNAPSHOTS_MAX })).filter(
+    ({ value }) => value.deleted === undefined,
+  );
+  if (taken.length > 0 && input.which === undefined) throw new StorageError("SnapshotsPresent");
+  for (const { value } of taken) refuseImmutable(value, tx.now);
+  let isGone = true;
+  for (const { key, value } of taken) {
+    isGone = await removePast(call, value, { snapshot: key[2] });
+  }
+  if (input.which === "only") return deleted(isGone);
+  if (waiting !== undefined) await dropBlocks(tx, around.contents, container, name);
+  return deleted(found === undefined || (await removeBlob(call, found)));
+}
+
+/** Ends the time in which a deleted snapshot or version could be restored ("Delete Blob", deletetype). */
+async function deletedForGood({ tx, place, around }: Pick<DeleteCall, "tx" | "place" | "around">) {
+  const { account, container, name, snapshot, version } = place;
+  const setting = (await services.get(tx, account, "blob"))?.deleteRetention;
+  const kind = snapshot === undefined ? versions : snapshots;
+  const at = snapshot ?? version;
+  const found = at === undefined ? undefined : await kind.get(tx, container, name, at);
+  if (at !== undefined && found === undefined) throw new StorageError("BlobNotFound");
+  if (at === undefined || !found?.deleted || !setting?.allowPermanentDelete) {
+    throw new StorageError("PermanentDeleteNotAllowed");
+  }
+  await around.contents.release(tx, found.content);
+  kind.delete(tx, container, name, at);
+  return deleted(true);
+}
+
+/** Restores all that was deleted under a name; what is current stays so ("Undelete Blob"). */
+export const undeleteBlob = createOperation({
+  name: "Undelete Blob",
+  match: { method: "PUT", on: "blob", comp: "undelete" },
+  allow: { sas: "w", resource: "o" },
+  guard: { on: theBlob, conditions: "none", lease: "free" },
+  async apply({ tx, place, found }) {
+    const { container, name, remains } = place;
+    let isKnown = found !== undefined;
+    if (remains?.deleted !== undefined && remains.deleted.until > tx.now) {
+      const { deleted: _deleted, ...record } = remains;
+      putTaggedRecord(tx, place, undefined, record);
+      isKnown = true;
+    }
+    for (const kind of [snapshots, versions]) {
+      for (const { key, value } of await kind.walk(tx, [container, name], {
+        limit: SNAPSHOTS_MAX,
+      })) {
+        isKnown = true;
+        if (value.deleted === undefined || value.deleted.until <= tx.now) continue;
+        const { deleted: _deleted, ...record } = value;
+        kind.put(tx, key, record);
+      }
+    }
+    if (!isKnown) throw new StorageError("BlobNotFound");
+    return { status: 200, headers: {} };
   },
 });
 
@@ -250,6 +347,8 @@ export const setBlobTier = writeOperation({
   match: { method: "PUT", on: "blob", comp: "tier" },
   allow: { sas: "w", resource: "o" },
   snapshots: true,
+  versions: true,
+  heeds: ["x-ms-if-tags"],
   guard: { on: theBlob, conditions: "none", lease: "free" },
   input(request) {
     const tier = tierOf(request);
@@ -269,5 +368,47 @@ export const setBlobTier = writeOperation({
       tierChangedAt: tx.now,
     });
     return { status: begun ? 202 : 200, headers: {} };
+  },
+});
+
+/** When a blob vanishes by itself ("Set Blob Expiry"). */
+function expiryOf(request: Request) {
+  const option = request.header("x-ms-expiry-option");
+  if (option === undefined) throw missingHeader("x-ms-expiry-option");
+  const known = EXPIRY_OPTIONS.find((name) => name.toLowerCase() === option.toLowerCase());
+  if (known === undefined) throw invalidHeader("x-ms-expiry-option", option);
+  const time = request.header("x-ms-expiry-time");
+  if (known === "NeverExpire") {
+    if (time !== undefined) throw invalidHeader("x-ms-expiry-time", time);
+    return { option: known, value: 0 };
+  }
+  if (time === undefined) throw missingHeader("x-ms-expiry-time");
+  const value = known === "Absolute" ? parseHttpDate(time) : parseInteger(time);
+  if (value === undefined || value < 0) throw invalidHeader("x-ms-expiry-time", time);
+  return { option: known, value };
+}
+
+const EXPIRY_OPTIONS = ["NeverExpire", "RelativeToCreation", "RelativeToNow", "Absolute"] as const;
+
+// Differs from Azure: Set Blob Expiry works here also in an account without a hierarchical namespace.
+export const setBlobExpiry = writeOperation({
+  name: "Set Blob Expiry",
+  match: { method: "PUT", on: "blob", comp: "expiry" },
+  allow: { sas: "w", resource: "o" },
+  guard: { on: theBlob, conditions: "none", lease: "guarded" },
+  input: expiryOf,
+  async apply({ tx, request, place, found, input: { option, value } }) {
+    refuseImmutable(found, tx.now);
+    const { expiresAt: _before, ...rest } = found;
+    const since = { RelativeToCreation: found.createdAt, RelativeToNow: tx.now, Absolute: 0 };
+    const expiresAt = option === "NeverExpire" ? undefined : since[option] + value;
+    if (expiresAt !== undefined && expiresAt <= tx.now) {
+      throw invalidHeader("x-ms-expiry-time", request.header("x-ms-expiry-time") ?? "");
+    }
+    const changed = changedBlob(rest, changedNow(tx), tx.now);
+    const record = expiresAt === undefined ? changed : { ...changed, expiresAt };
+    putBlobRecord(tx, place, record);
+    if (expiresAt !== undefined) expireLater(tx, place, expiresAt);
+    return { status: 200, headers: changedHeaders(record) };
   },
 });

@@ -1,6 +1,7 @@
 import { parseBase64 } from "../base/bytes.ts";
 import { element, XML_DECLARATION, type XmlElement } from "../base/xml.ts";
 import type { WriteTx } from "../engine/engine.ts";
+import { IMMUTABILITY_HEADERS } from "../http/heeded.ts";
 import {
   createOperation,
   type HeaderValue,
@@ -15,10 +16,12 @@ import { isPremiumTier, parseTier, type Tier, tierAt } from "../rules/tiers.ts";
 import { bodySizeMax } from "../rules/versions.ts";
 import { changedHeaders, changedNow } from "../service/resource.ts";
 import type { Contents } from "../store/content.ts";
-import { blobs, blocks, uncommitted } from "../store/keys.ts";
+import { blocks, uncommitted } from "../store/keys.ts";
 import type { BlobRecord, BlockRecord, Content, Piece } from "../store/records.ts";
 import { dropBlocks } from "../store/sweep.ts";
-import { httpHeadersOf } from "./blob-headers.ts";
+import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
+import { type Change, replaceBlob } from "./history.ts";
+import { heldOf, refuseHold } from "./immutability.ts";
 import { type BlobPlace, theBlob } from "./resource.ts";
 
 const BLOCK_ID_MAX = 64;
@@ -27,7 +30,7 @@ const BLOCKS_MAX = 50_000;
 const BLOCK_LIST_SIZE_MAX = 8 * 1024 * 1024;
 
 /** What a request says of the blob it makes, beside its bytes. */
-function newBlobOf(request: Request) {
+export function newBlobOf(request: Request) {
   if (request.header("x-ms-blob-content-length") !== undefined) {
     throw invalidHeader(
       "x-ms-blob-content-length",
@@ -39,6 +42,7 @@ function newBlobOf(request: Request) {
     tags: parseTagHeader(request.header("x-ms-tags")),
     tier: tierOf(request),
     encryptionScope: request.header("x-ms-encryption-scope"),
+    held: heldOf(request),
   };
 }
 
@@ -53,23 +57,25 @@ export function tierOf(request: Request): Tier | undefined {
 }
 
 type NewBlob = ReturnType<typeof newBlobOf> & {
+  readonly type: BlobRecord["type"];
   readonly headers: BlobRecord["headers"];
   readonly size: number;
   readonly content: Content;
 };
 
 /** Writes a whole blob over what was there: its lease, tier and age stay, all else is replaced. */
-function overwrite(
-  tx: WriteTx,
-  place: BlobPlace,
+export async function overwrite(
+  change: Change,
   before: BlobRecord | undefined,
-  { tags, tier, encryptionScope, ...given }: NewBlob,
-): BlobRecord {
+  { tags, tier, encryptionScope, held, ...given }: NewBlob,
+): Promise<BlobRecord> {
+  const { tx, around } = change;
+  refuseHold(held, around.settings);
   const changed = changedNow(tx);
   const kept = before === undefined ? {} : tierAt(before, tx.now);
   const record: BlobRecord = {
-    type: "BlockBlob",
     ...changed,
+    ...held,
     ...given,
     createdAt: before?.createdAt ?? changed.modifiedAt,
     lease: before === undefined ? available : leaseAfterWrite(leaseAt(before.lease, tx.now)),
@@ -79,8 +85,7 @@ function overwrite(
     ...(before?.tierChangedAt === undefined ? {} : { tierChangedAt: before.tierChangedAt }),
     ...(tier === undefined ? {} : { tier, tierChangedAt: changed.modifiedAt }),
   };
-  blobs.put(tx, [place.container, place.name], record);
-  return record;
+  return replaceBlob(change, before, record);
 }
 
 /** An archived blob takes no new content, unless the request moves it out of the archive. */
@@ -108,22 +113,23 @@ export const putBlob = createOperation({
     md5: "always",
     md5Headers: ["x-ms-blob-content-md5", "content-md5"],
   },
+  heeds: IMMUTABILITY_HEADERS,
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input(request) {
-    if (request.header("x-ms-copy-source") !== undefined) {
-      throw new StorageError("UnsupportedHeader", { HeaderName: "x-ms-copy-source" });
-    }
     return { ...newBlobOf(request), headers: httpHeadersOf(request, true) };
   },
-  async apply({ tx, place, found, input, received, around: { contents } }) {
+  async apply(call) {
+    const { tx, place, found, input, received } = call;
+    const { contents } = call.around;
     refuseArchived(found, tx.now, input.tier);
     const { container, name } = place;
     if ((await uncommitted.get(tx, container, name)) !== undefined) {
       await dropBlocks(tx, contents, container, name);
     }
     const pieces = contents.keep(tx, received.staged).map((chunk): Piece => ({ chunk }));
-    const record = overwrite(tx, place, found, {
+    const record = await overwrite(call, found, {
       ...input,
+      type: "BlockBlob",
       headers: {
         ...input.headers,
         ...(received.md5 === undefined ? {} : { contentMd5: received.md5 }),
@@ -131,9 +137,8 @@ export const putBlob = createOperation({
       size: received.staged.size,
       content: contents.made(tx, pieces),
     });
-    if (found !== undefined) await contents.release(tx, found.content);
     const headers: Record<string, HeaderValue> = {
-      ...changedHeaders(record),
+      ...stateHeaders(record),
       "Content-MD5": received.md5,
       "x-ms-content-crc64": received.crc64,
       ...encrypted(input),
@@ -168,9 +173,6 @@ export const putBlock = createOperation({
   },
   guard: { on: theBlob, conditions: "none", lease: "guarded" },
   input(request) {
-    if (request.header("x-ms-copy-source") !== undefined) {
-      throw new StorageError("UnsupportedHeader", { HeaderName: "x-ms-copy-source" });
-    }
     const id = blockIdOf(request);
     if (request.body.size === 0) throw invalidHeader("Content-Length", "0");
     return { id, encryptionScope: request.header("x-ms-encryption-scope") };
@@ -222,23 +224,27 @@ export const putBlockList = createOperation({
   match: { method: "PUT", on: "blob", comp: "blocklist" },
   allow: { sas: "w", resource: "o" },
   body: { kind: "xml", sizeMax: BLOCK_LIST_SIZE_MAX },
+  heeds: IMMUTABILITY_HEADERS,
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input: (request, { xml }) => ({
     ...newBlobOf(request),
     headers: { contentType: "application/octet-stream", ...httpHeadersOf(request, false) },
     listed: listedBlocks(xml),
   }),
-  async apply({ tx, place, found, input: { listed, ...given }, received, around: { contents } }) {
+  async apply(call) {
+    const { tx, place, found, received } = call;
+    const { listed, ...given } = call.input;
+    const { contents } = call.around;
     refuseArchived(found, tx.now, given.tier);
     const pieces = await committedPieces(tx, contents, place, found, listed);
-    const record = overwrite(tx, place, found, {
+    const record = await overwrite(call, found, {
       ...given,
+      type: "BlockBlob",
       size: pieces.reduce((sum, { chunk }) => sum + chunk.size, 0),
       content: contents.made(tx, pieces),
     });
-    if (found !== undefined) await contents.release(tx, found.content);
     const headers: Record<string, HeaderValue> = {
-      ...changedHeaders(record),
+      ...stateHeaders(record),
       "Content-MD5": received.md5,
       "x-ms-content-crc64": received.md5 === undefined ? received.crc64 : undefined,
       ...encrypted(given),
@@ -306,6 +312,7 @@ export const getBlockList = searchOperation({
   match: { method: "GET", on: "blob", comp: "blocklist" },
   allow: { sas: "r", resource: "o" },
   snapshots: true,
+  heeds: ["x-ms-if-tags"],
   guard: { on: theBlob, conditions: "none", lease: "free" },
   input(request) {
     const type = request.query.get("blocklisttype") ?? "committed";

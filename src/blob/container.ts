@@ -1,3 +1,4 @@
+import type { WriteTx } from "../engine/engine.ts";
 import {
   createOperation,
   type HeaderValue,
@@ -5,13 +6,25 @@ import {
   readOperation,
   writeOperation,
 } from "../http/operation.ts";
-import { invalidHeader, StorageError } from "../rules/errors.ts";
+import { invalidHeader, missingHeader, StorageError } from "../rules/errors.ts";
+import { isImmutable } from "../rules/immutability.ts";
 import { available, leaseAt, leaseProperties } from "../rules/lease.ts";
 import { POLICIES_XML_MAX, policiesOf, policiesXml } from "../service/policies.ts";
 import { changedHeaders, changedNow, metadataHeaders, metadataOf } from "../service/resource.ts";
-import { containerIds, containers, garbage } from "../store/keys.ts";
+import {
+  blobs,
+  containerIds,
+  containers,
+  deletedContainers,
+  garbage,
+  snapshots,
+  versions,
+} from "../store/keys.ts";
 import type { ContainerRecord } from "../store/records.ts";
+import { deletedNow, purgeLater } from "./history.ts";
 import { putContainerRecord, theContainer } from "./resource.ts";
+
+const WALK_BATCH = 256;
 
 function publicAccessOf(request: Request): "container" | "blob" | undefined {
   const text = request.header("x-ms-blob-public-access");
@@ -58,7 +71,7 @@ export const getContainerProperties = readOperation({
   match: { method: "GET", headToo: true, on: "container", restype: "container" },
   allow: { sas: "r", resource: "c" },
   guard: { on: theContainer, conditions: "none", lease: "free" },
-  async apply({ tx, found }) {
+  async apply({ tx, found, around: { settings } }) {
     const lease = leaseProperties(leaseAt(found.lease, tx.now));
     const headers: Record<string, HeaderValue> = {
       ...changedHeaders(found),
@@ -69,7 +82,7 @@ export const getContainerProperties = readOperation({
       "x-ms-blob-public-access": found.publicAccess,
       "x-ms-has-immutability-policy": false,
       "x-ms-has-legal-hold": false,
-      "x-ms-immutable-storage-with-versioning-enabled": false,
+      "x-ms-immutable-storage-with-versioning-enabled": settings.immutableStorage,
       "x-ms-default-encryption-scope": found.encryptionScope ?? "$account-encryption-key",
       "x-ms-deny-encryption-scope-override": found.denyScopeOverride ?? false,
     };
@@ -144,11 +157,72 @@ export const deleteContainer = writeOperation({
   match: { method: "DELETE", on: "container", restype: "container" },
   allow: { sas: "d", resource: "c" },
   guard: { on: theContainer, conditions: "write", lease: "guarded" },
-  async apply({ tx, place, found }) {
+  async apply({ tx, place: { account, name }, found, around: { settings } }) {
+    if (settings.immutableStorage) await refuseHeldBlobs(tx, BigInt(`0x${found.id}`));
     // Differs from Azure: the name of a deleted container can be used again at once, not after 30 seconds.
-    containers.delete(tx, place.account, place.name);
-    containerIds.delete(tx, place.account, place.name);
-    garbage.put(tx, [tx.tick()], { container: found.id });
+    containers.delete(tx, account, name);
+    containerIds.delete(tx, account, name);
+    const tick = tx.tick();
+    if (settings.containerRetentionDays === 0) {
+      garbage.put(tx, [tick], { container: found.id, account });
+    } else {
+      const deleted = deletedNow(tx, settings.containerRetentionDays);
+      const record = { ...found, lease: available, deleted };
+      deletedContainers.put(tx, [account, name, tick], record);
+      purgeLater(tx, deleted.until, { what: "container", account, name, at: tick.toString(16) });
+    }
     return { status: 202, headers: {} };
+  },
+});
+
+/** A container with a blob that must not be deleted cannot be deleted either. */
+async function refuseHeldBlobs(tx: WriteTx, container: bigint): Promise<void> {
+  for (const kind of [blobs, snapshots, versions]) {
+    const walk = { limit: WALK_BATCH };
+    for (let from: Uint8Array | undefined; ; ) {
+      const rows = await (kind as typeof snapshots).walk(tx, [container], {
+        ...walk,
+        ...(from === undefined ? {} : { from }),
+      });
+      for (const { value } of rows) {
+        const held = isImmutable(value, tx.now);
+        if (held === "BlobImmutableDueToLegalHold") throw new StorageError("ContainerHasLegalHold");
+        if (held !== undefined) throw new StorageError("ContainerImmutabilityPolicyLocked");
+      }
+      const last = rows.at(-1);
+      if (last === undefined || rows.length < WALK_BATCH) break;
+      from = Buffer.concat([(kind as typeof snapshots).packed(last.key), Buffer.of(0)]);
+    }
+  }
+}
+
+/** Gives a deleted container its blobs back, under its old name or another ("Restore Container"). */
+export const restoreContainer = createOperation({
+  name: "Restore Container",
+  match: { method: "PUT", on: "container", restype: "container", comp: "undelete" },
+  allow: { sas: "w", resource: "c" },
+  guard: { on: theContainer, conditions: "none", lease: "own" },
+  input(request) {
+    const name = request.header("x-ms-deleted-container-name");
+    if (name === undefined) throw missingHeader("x-ms-deleted-container-name");
+    const version = request.header("x-ms-deleted-container-version");
+    if (version === undefined) throw missingHeader("x-ms-deleted-container-version");
+    if (!/^[0-9A-Fa-f]{1,16}$/.test(version)) {
+      throw invalidHeader("x-ms-deleted-container-version", version);
+    }
+    return { name, tick: BigInt(`0x${version}`) };
+  },
+  async apply({ tx, place, found, input: { name, tick } }) {
+    if (found !== undefined) throw new StorageError("ContainerAlreadyExists");
+    const { account } = place;
+    const kept = await deletedContainers.get(tx, account, name, tick);
+    if (kept?.deleted === undefined || kept.deleted.until <= tx.now) {
+      throw new StorageError("ContainerNotFound");
+    }
+    const { deleted: _deleted, ...record } = kept;
+    deletedContainers.delete(tx, account, name, tick);
+    putContainerRecord(tx, place, record);
+    containerIds.put(tx, [account, place.name], BigInt(`0x${record.id}`));
+    return { status: 201, headers: {} };
   },
 });

@@ -16,9 +16,10 @@ import {
   pageSizeOf,
 } from "../service/paging.ts";
 import { metadataXml } from "../service/resource.ts";
-import { blobs, snapshots, uncommitted } from "../store/keys.ts";
+import { blobs, snapshots, uncommitted, versions } from "../store/keys.ts";
 import type { BlobRecord } from "../store/records.ts";
-import { theContainer } from "./resource.ts";
+import { daysLeft } from "./history.ts";
+import { theContainer, visible } from "./resource.ts";
 import { tagsXml } from "./tags.ts";
 
 const INCLUDES = [
@@ -72,11 +73,15 @@ export const listBlobs = readOperation({
   },
 });
 
-/** One line of a list: a blob or its snapshot, a blob that has only uncommitted blocks, or a folded prefix. */
+/**
+ * One line of a list: a state of a blob, a blob that has only uncommitted blocks, a folded prefix; "hidden" is
+ * none, it is passed over.
+ */
 type Item = {
   readonly name: string;
   readonly at: bigint;
-  readonly record: BlobRecord | "uncommitted" | "prefix";
+  readonly record: BlobRecord | "uncommitted" | "prefix" | "hidden";
+  readonly kind?: "current" | "snapshot" | "version" | "versions-only";
 };
 
 type PageQuery = {
@@ -101,9 +106,15 @@ async function pageOf(
     (source) => new Cursor(source, tx, { container, prefix, batch, from }),
   );
   const items: Item[] = [];
-  for (;;) {
+  for (let seen = 0; ; seen++) {
     const item = await firstOf(cursors);
     if (item === undefined) return { items };
+    // A page may be short: what is hidden costs time too.
+    if (seen >= size + HIDDEN_MAX) return { items, next: item };
+    if (item.record === "hidden") {
+      for (const cursor of cursors) cursor.pass(item);
+      continue;
+    }
     const end = delimiter === "" ? -1 : item.name.indexOf(delimiter, prefix.length);
     const folded = end === -1 ? undefined : item.name.slice(0, end + delimiter.length);
     if (items.length === size) {
@@ -120,6 +131,7 @@ async function pageOf(
 }
 
 const BATCH_MAX = 1000;
+const HIDDEN_MAX = 10_000;
 const FOLDING_BATCH_MAX = 100;
 
 /** The next item of all cursors; where two have the same place, the first cursor's counts. */
@@ -150,21 +162,66 @@ type Source = {
   ): Promise<Item[]>;
 };
 
-const blobSource: Source = {
+/** What a list shows of a record: deleted ones only where they are asked for, and while they can be restored. */
+const shown = (record: BlobRecord, now: Instant, withDeleted: boolean): BlobRecord | "hidden" => {
+  if (record.deleted !== undefined) {
+    return withDeleted && record.deleted.until > now ? record : "hidden";
+  }
+  return visible(record, now) ?? "hidden";
+};
+
+const blobSource = (withDeleted: boolean): Source => ({
   packed: (container, names) => blobs.packed([container], names),
   start: (container, { name }) => blobs.packed([container, name]),
   async rows(tx, container, walk) {
     const rows = await blobs.walk(tx, [container], walk);
-    return rows.map(({ key: [, name], value }) => ({ name, at: LAST, record: value }));
+    return rows.map(({ key: [, name], value }) => ({
+      name,
+      at: LAST,
+      record: shown(value, tx.now, withDeleted),
+      kind: "current",
+    }));
   },
-};
+});
 
-const snapshotSource: Source = {
-  packed: (container, names) => snapshots.packed([container], names),
-  start: (container, { name, at }) => snapshots.packed([container, name, at]),
+/** Snapshots or versions: they have a time of their own beside the name. */
+const pastSource = (
+  of: typeof snapshots,
+  kind: "snapshot" | "version",
+  withDeleted: boolean,
+): Source => ({
+  packed: (container, names) => of.packed([container], names),
+  start: (container, { name, at }) => of.packed([container, name, at]),
   async rows(tx, container, walk) {
-    const rows = await snapshots.walk(tx, [container], walk);
-    return rows.map(({ key: [, name, at], value }) => ({ name, at, record: value }));
+    const rows = await of.walk(tx, [container], walk);
+    return rows.map(({ key: [, name, at], value }) => ({
+      name,
+      at,
+      record: shown(value, tx.now, withDeleted),
+      kind,
+    }));
+  },
+});
+
+/** The newest version of each blob that has versions but no current state. */
+const versionsOnlySource: Source = {
+  packed: (container, names) => versions.packed([container], names),
+  start: (container, { name }) => Buffer.from(afterPrefix(versions.packed([container, name]))),
+  async rows(tx, container, walk) {
+    const items: Item[] = [];
+    let from: Uint8Array = walk.from;
+    while (items.length < walk.limit) {
+      const [first] = await versions.walk(tx, [container], { from, to: walk.to, limit: 1 });
+      if (first === undefined) break;
+      const [, name] = first.key;
+      from = afterPrefix(versions.packed([container, name]));
+      const newest = { to: from, limit: 1, reverse: true };
+      const [last = first] = await versions.walk(tx, [container, name], newest);
+      const current = visible(await blobs.get(tx, container, name), tx.now);
+      const record = current === undefined ? shown(last.value, tx.now, false) : "hidden";
+      items.push({ name, at: LAST, record, kind: "versions-only" });
+    }
+    return items;
   },
 };
 
@@ -178,8 +235,10 @@ const uncommittedSource: Source = {
 };
 
 const sourcesOf = (include: ReadonlySet<string>): Source[] => [
-  blobSource,
-  ...(include.has("snapshots") ? [snapshotSource] : []),
+  blobSource(include.has("deleted")),
+  ...(include.has("snapshots") ? [pastSource(snapshots, "snapshot", include.has("deleted"))] : []),
+  ...(include.has("versions") ? [pastSource(versions, "version", include.has("deleted"))] : []),
+  ...(include.has("deletedwithversions") && !include.has("versions") ? [versionsOnlySource] : []),
   ...(include.has("uncommittedblobs") ? [uncommittedSource] : []),
 ];
 
@@ -249,19 +308,37 @@ const nameXml = (name: string): string =>
     ? `<Name Encoded="true">${encodeURIComponent(name)}</Name>`
     : `<Name>${escapeXml(name)}</Name>`;
 
-function blobXml({ name, at, record }: Item, include: ReadonlySet<string>, now: Instant): string {
-  if (record === "prefix") return "";
+function blobXml(
+  { name, at, record, kind }: Item,
+  include: ReadonlySet<string>,
+  now: Instant,
+): string {
+  if (record === "prefix" || record === "hidden") return "";
   if (record === "uncommitted") {
     return `<Blob>${nameXml(name)}<Properties><Content-Length>0</Content-Length><BlobType>BlockBlob</BlobType></Properties></Blob>`;
   }
-  const onSnapshot = at !== LAST;
   const metadata = include.has("metadata") ? metadataXml(record.metadata) : "";
   const tags = include.has("tags") && record.tags !== undefined ? tagsXml(record.tags) : "";
-  const snapshot = onSnapshot ? element("Snapshot", tickText(at)) : "";
-  return `<Blob>${nameXml(name)}${snapshot}<Properties>${propertiesXml(record, onSnapshot, now)}</Properties>${metadata}${tags}</Blob>`;
+  let head = nameXml(name);
+  if (record.deleted !== undefined) head += element("Deleted", true);
+  if (kind === "snapshot") head += element("Snapshot", tickText(at));
+  else if (kind === "version") head += element("VersionId", tickText(at));
+  else if (record.version !== undefined) {
+    head += element("VersionId", tickText(BigInt(`0x${record.version}`)));
+    if (kind === "current") head += element("IsCurrentVersion", true);
+  }
+  const tail = kind === "versions-only" ? element("HasVersionsOnly", true) : "";
+  const isLeasable = kind === "current" && record.deleted === undefined;
+  const properties = propertiesXml(record, isLeasable, include, now);
+  return `<Blob>${head}<Properties>${properties}</Properties>${metadata}${tags}${tail}</Blob>`;
 }
 
-function propertiesXml(blob: BlobRecord, onSnapshot: boolean, now: Instant): string {
+function propertiesXml(
+  blob: BlobRecord,
+  isLeasable: boolean,
+  include: ReadonlySet<string>,
+  now: Instant,
+): string {
   const { headers } = blob;
   const { tier, rehydration } = tierAt(blob, now);
   const tagCount = blob.tags === undefined ? 0 : Object.keys(blob.tags).length;
@@ -281,7 +358,7 @@ function propertiesXml(blob: BlobRecord, onSnapshot: boolean, now: Instant): str
     text += element("ArchiveStatus", `rehydrate-pending-to-${rehydration.to.toLowerCase()}`);
     text += element("RehydratePriority", rehydration.priority);
   }
-  if (!onSnapshot) {
+  if (isLeasable) {
     const lease = leaseProperties(leaseAt(blob.lease, now));
     text += `<LeaseStatus>${lease.status}</LeaseStatus><LeaseState>${lease.state}</LeaseState>`;
     text += element("LeaseDuration", lease.duration);
@@ -289,5 +366,15 @@ function propertiesXml(blob: BlobRecord, onSnapshot: boolean, now: Instant): str
   text += "<ServerEncrypted>true</ServerEncrypted>";
   text += element("EncryptionScope", blob.encryptionScope);
   if (tagCount > 0) text += `<TagCount>${tagCount}</TagCount>`;
+  if (blob.expiresAt !== undefined) text += element("Expiry-Time", httpDate(blob.expiresAt));
+  if (blob.deleted !== undefined) {
+    text += element("DeletedTime", httpDate(blob.deleted.at));
+    text += element("RemainingRetentionDays", daysLeft(blob.deleted, now));
+  }
+  if (include.has("immutabilitypolicy") && blob.immutability !== undefined) {
+    text += element("ImmutabilityPolicyUntilDate", httpDate(blob.immutability.until));
+    text += element("ImmutabilityPolicyMode", blob.immutability.mode.toLowerCase());
+  }
+  if (include.has("legalhold")) text += element("LegalHold", blob.legalHold ?? false);
   return text;
 }

@@ -5,10 +5,12 @@ import {
   getBlob,
   getBlobMetadata,
   getBlobProperties,
+  setBlobExpiry,
   setBlobMetadata,
   setBlobProperties,
   setBlobTier,
   snapshotBlob,
+  undeleteBlob,
 } from "./blob.ts";
 import { getBlockList, putBlob, putBlock, putBlockList } from "./block-blob.ts";
 import {
@@ -17,9 +19,12 @@ import {
   getContainerAcl,
   getContainerMetadata,
   getContainerProperties,
+  restoreContainer,
   setContainerAcl,
   setContainerMetadata,
 } from "./container.ts";
+import { findBlobsByTags } from "./find-blobs.ts";
+import { deleteImmutabilityPolicy, setImmutabilityPolicy, setLegalHold } from "./immutability.ts";
 import { leaseBlob, leaseContainer } from "./lease.ts";
 import { listBlobs } from "./list-blobs.ts";
 import { blobPlace } from "./place.ts";
@@ -47,8 +52,10 @@ const operations: readonly Operation[] = [
   getContainerAcl,
   setContainerAcl,
   deleteContainer,
+  restoreContainer,
   ...leaseContainer,
   listBlobs,
+  ...findBlobsByTags,
   putBlob,
   putBlock,
   putBlockList,
@@ -61,8 +68,13 @@ const operations: readonly Operation[] = [
   getBlobTags,
   setBlobTags,
   setBlobTier,
+  setBlobExpiry,
+  setImmutabilityPolicy,
+  deleteImmutabilityPolicy,
+  setLegalHold,
   snapshotBlob,
   deleteBlob,
+  undeleteBlob,
   ...leaseBlob,
 ];
 

@@ -1,19 +1,26 @@
-import type { Tick } from "../base/time.ts";
+import type { Instant, Tick } from "../base/time.ts";
 import type { WriteTx } from "../engine/engine.ts";
 import type { Target } from "../http/operation.ts";
 import { refuse, StorageError } from "../rules/errors.ts";
 import { blobLeaseCodes, containerLeaseCodes } from "../rules/lease.ts";
 import { badBlobName, badContainerName } from "../rules/names.ts";
-import { blobs, containerIds, containers, snapshots } from "../store/keys.ts";
+import { blobs, containerIds, containers, snapshots, versions } from "../store/keys.ts";
 import type { BlobRecord, ContainerRecord } from "../store/records.ts";
+import { indexTags } from "../store/tag-index.ts";
 
 export type ContainerPlace = { readonly account: string; readonly name: string };
 
-/** Where a blob is: its container's number and its own name, and the snapshot if one is meant. */
+/** Where a blob is: its container's number and its own name, and the snapshot or version if one is meant. */
 export type BlobPlace = {
+  readonly account: string;
+  readonly containerName: string;
   readonly container: bigint;
   readonly name: string;
-  readonly snapshot: Tick | undefined;
+  readonly snapshot?: Tick;
+  /** A version that is not the current one. */
+  readonly version?: Tick;
+  /** What stands in the place of a blob that is deleted or has expired, and that nobody sees any more. */
+  readonly remains?: BlobRecord;
 };
 
 export const theContainer: Target<ContainerPlace, ContainerRecord> = {
@@ -31,30 +38,62 @@ export const theBlob: Target<BlobPlace, BlobRecord> = {
     refuse(badBlobName(blob, container));
   },
   async find(tx, request) {
-    const {
-      account,
-      snapshot,
-      names: [containerName = "", name = ""],
-    } = request;
+    const { account, snapshot, versionId, names } = request;
+    const [containerName = "", name = ""] = names;
     const container = await containerIds.get(tx, account, containerName);
     if (container === undefined) throw new StorageError("ContainerNotFound");
-    const place = { container, name, snapshot };
-    // No account keeps versions yet, so none has the one that is asked for.
-    if (request.query.has("versionid")) return { place, found: undefined };
-    const found =
-      snapshot === undefined
-        ? await blobs.get(tx, container, name)
-        : await snapshots.get(tx, container, name, snapshot);
+    const place: BlobPlace = { account, containerName, container, name };
+    if (snapshot !== undefined) {
+      const found = visible(await snapshots.get(tx, container, name, snapshot), tx.now);
+      return { place: { ...place, snapshot }, found };
+    }
+    const current = await blobs.get(tx, container, name);
+    const found = visible(current, tx.now);
+    if (versionId !== undefined && found?.version !== versionText(versionId)) {
+      const before = visible(await versions.get(tx, container, name, versionId), tx.now);
+      return { place: { ...place, version: versionId }, found: before };
+    }
+    if (found === undefined && current !== undefined) {
+      return { place: { ...place, remains: current }, found };
+    }
     return { place, found };
   },
   missing: "BlobNotFound",
+  hasTags: true,
   leaseCodes: blobLeaseCodes,
 };
 
-/** Stores a blob's record, or that of a snapshot, in its place. */
+/** How a record names the version that a tick is. */
+export const versionText = (tick: Tick): string => tick.toString(16);
+
+/** A record, unless it is deleted or has expired. */
+export const visible = (record: BlobRecord | undefined, now: Instant): BlobRecord | undefined =>
+  record?.deleted !== undefined || isExpired(record, now) ? undefined : record;
+
+const isExpired = (record: BlobRecord | undefined, now: Instant): boolean =>
+  record?.expiresAt !== undefined && record.expiresAt <= now;
+
+/** Whether a blob's place means its current state, not a snapshot or an earlier version. */
+export const isCurrent = ({ snapshot, version }: BlobPlace): boolean =>
+  snapshot === undefined && version === undefined;
+
+/** Stores a changed record in its place, be it current, a snapshot or a version. */
 export function putBlobRecord(tx: WriteTx, place: BlobPlace, record: BlobRecord): void {
-  if (place.snapshot === undefined) blobs.put(tx, [place.container, place.name], record);
-  else snapshots.put(tx, [place.container, place.name, place.snapshot], record);
+  const { container, name, snapshot, version } = place;
+  if (snapshot !== undefined) snapshots.put(tx, [container, name, snapshot], record);
+  else if (version !== undefined) versions.put(tx, [container, name, version], record);
+  else blobs.put(tx, [container, name], record);
+}
+
+/** The same, where the tags may have changed too: `before` are those that the index has now. */
+export function putTaggedRecord(
+  tx: WriteTx,
+  place: BlobPlace,
+  before: BlobRecord | undefined,
+  record: BlobRecord,
+): void {
+  putBlobRecord(tx, place, record);
+  if (isCurrent(place)) indexTags(tx, place, before?.tags, record.tags);
 }
 
 export const putContainerRecord = (

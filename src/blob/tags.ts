@@ -2,7 +2,7 @@ import { childText, element, XML_DECLARATION, type XmlElement } from "../base/xm
 import { readOperation, writeOperation } from "../http/operation.ts";
 import { StorageError } from "../rules/errors.ts";
 import { checkedTags, type Tags } from "../rules/tags.ts";
-import { putBlobRecord, theBlob } from "./resource.ts";
+import { putTaggedRecord, theBlob } from "./resource.ts";
 
 const XML_SIZE_MAX = 64 * 1024;
 
@@ -11,7 +11,8 @@ export const getBlobTags = readOperation({
   match: { method: "GET", on: "blob", comp: "tags" },
   allow: { sas: "t", resource: "o" },
   snapshots: true,
-  guard: { on: theBlob, conditions: "none", lease: "free" },
+  versions: true,
+  guard: { on: theBlob, conditions: "read", prefix: "x-ms-blob-", lease: "free" },
   async apply({ found }) {
     const headers = { "Content-Type": "application/xml" };
     return { status: 200, headers, body: `${XML_DECLARATION}${tagsXml(found.tags ?? {})}` };
@@ -23,13 +24,14 @@ export const setBlobTags = writeOperation({
   name: "Set Blob Tags",
   match: { method: "PUT", on: "blob", comp: "tags" },
   allow: { sas: "t", resource: "o" },
+  versions: true,
   body: { kind: "xml", sizeMax: XML_SIZE_MAX },
-  guard: { on: theBlob, conditions: "none", lease: "guarded" },
+  guard: { on: theBlob, conditions: "write", prefix: "x-ms-blob-", lease: "guarded" },
   input: (_request, { xml }) => tagsOf(xml),
   async apply({ tx, place, found, input: tags }) {
     const { tags: _before, ...rest } = found;
     const given = Object.keys(tags).length === 0 ? {} : { tags };
-    putBlobRecord(tx, place, { ...rest, ...given });
+    putTaggedRecord(tx, place, found, { ...rest, ...given });
     return { status: 204, headers: {} };
   },
 });

@@ -1,6 +1,7 @@
 import { type Instant, parseHttpDate } from "../base/time.ts";
 import { type Conditions, noConditions } from "../rules/conditions.ts";
 import { invalidHeader } from "../rules/errors.ts";
+import { parseTagCondition, type TagExpression } from "../rules/tag-expressions.ts";
 
 /**
  * The conditional headers with a prefix before their names: none for the request's own, `x-ms-source-`
@@ -49,4 +50,16 @@ function bareTag(text: string): string {
   const strong = text.startsWith("W/") ? text.slice(2) : text;
   const quoted = strong.length >= 2 && strong.startsWith('"') && strong.endsWith('"');
   return quoted ? strong.slice(1, -1) : strong;
+}
+
+/** A condition on tags, from the header of this name. */
+export function tagCondition(
+  header: (name: string) => string | undefined,
+  name: string,
+): TagExpression | undefined {
+  const text = header(name);
+  if (text === undefined) return undefined;
+  const expression = parseTagCondition(text);
+  if (expression === undefined) throw invalidHeader(name, text);
+  return expression;
 }

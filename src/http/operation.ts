@@ -6,6 +6,7 @@ import type { ReadTx, WriteTx } from "../engine/engine.ts";
 import type { Conditions, ConditionUse, Versioned } from "../rules/conditions.ts";
 import type { ErrorCode } from "../rules/errors.ts";
 import type { Lease, LeaseCodes } from "../rules/lease.ts";
+import type { Tags } from "../rules/tags.ts";
 import type { ServiceVersion } from "../rules/versions.ts";
 import type { Contents, Opened, Staged } from "../store/content.ts";
 
@@ -44,6 +45,7 @@ export type Request = {
   readonly conditions: Conditions;
   readonly leaseId: string | undefined;
   readonly snapshot: Tick | undefined;
+  readonly versionId: Tick | undefined;
   readonly body: RequestBody;
   header(name: string): string | undefined;
   /** Names and values of the headers that begin with `prefix`, names as they were sent, without it. */
@@ -68,7 +70,7 @@ export type Reply = {
 };
 
 /** Anything that conditional headers and leases can be about. */
-export type Guarded = Versioned & { readonly lease: Lease };
+export type Guarded = Versioned & { readonly lease: Lease; readonly tags?: Tags };
 
 /** How http/run.ts finds what an operation is about, and what it answers when it is not there. */
 export type Target<P, R extends Guarded> = {
@@ -77,6 +79,8 @@ export type Target<P, R extends Guarded> = {
   /** `place` is where it is or would be; throws if not even that exists. */
   find(tx: ReadTx, request: Request): Promise<{ place: P; found: R | undefined }>;
   readonly missing: ErrorCode;
+  /** Whether it may have tags, which `x-ms-if-tags` is about. */
+  readonly hasTags?: true;
   readonly leaseCodes: LeaseCodes;
 };
 
@@ -84,6 +88,8 @@ export type Guard<P, R extends Guarded> = {
   readonly on: Target<P, R>;
   /** How conditional headers are judged; "none" refuses them. */
   readonly conditions: ConditionUse | "none";
+  /** What stands before the names of the conditional headers, if it is not nothing. */
+  readonly prefix?: string;
   /** Whether a held lease must be named ("guarded"), may be ("free"), or is the operation's own matter. */
   readonly lease: "guarded" | "free" | "own";
   /** Whether the operation itself says what is to be done where nothing is found. */
@@ -109,7 +115,15 @@ export type Surroundings = {
 };
 
 /** What the configuration says that operations need. */
-export type Settings = { readonly rehydrateMs: number };
+export type Settings = {
+  readonly rehydrateMs: number;
+  /** Whether every state of a blob is kept as a version. */
+  readonly versioning: boolean;
+  /** Whether states of blobs can be made immutable. */
+  readonly immutableStorage: boolean;
+  /** For how many days a deleted container can be restored; 0 means not at all. */
+  readonly containerRetentionDays: number;
+};
 
 export type Call<Tx, I, P, R> = {
   readonly tx: Tx;
@@ -131,6 +145,10 @@ type Row<I, P, R extends Guarded> = {
   readonly allow: { readonly sas: string; readonly resource: "s" | "c" | "o" };
   /** Whether `?snapshot=` may be there. */
   readonly snapshots?: boolean;
+  /** Whether `?versionid=` may be there. */
+  readonly versions?: boolean;
+  /** Headers that change what an operation means, and that this one heeds: see http/heeded.ts. */
+  readonly heeds?: readonly string[];
   readonly body?: BodyRule;
   /** Reads and checks the headers and parameters that only this operation has. */
   readonly input?: (request: Request, received: Pick<Received, "xml" | "bytes">) => I;

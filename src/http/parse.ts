@@ -100,7 +100,6 @@ export function parseRequest(
     const value = headers[name];
     return typeof value === "string" ? value : value?.join(",");
   };
-  refuseUnsupported(header);
   const query = new Map<string, string>();
   for (const [name, value] of address.parameters) if (!query.has(name)) query.set(name, value);
   const timeout = query.get("timeout");
@@ -116,34 +115,12 @@ export function parseRequest(
     query,
     conditions: parseConditions(header),
     leaseId: guidOf(header, "x-ms-lease-id"),
-    snapshot: snapshotOf(query),
+    snapshot: tickOf(query, "snapshot"),
+    versionId: tickOf(query, "versionid"),
     body: receiveBody(incoming),
     header,
     headersFrom: (prefix) => headersFrom(incoming.rawHeaders, prefix),
   };
-}
-
-/** Headers that change what an operation means, and that we cannot honour yet: refused, never ignored. */
-const UNSUPPORTED = [
-  "x-ms-if-tags",
-  "x-ms-encryption-key",
-  "x-ms-structured-body",
-  "x-ms-immutability-policy-until-date",
-  "x-ms-immutability-policy-mode",
-  "x-ms-legal-hold",
-  "x-ms-blob-if-match",
-  "x-ms-blob-if-none-match",
-  "x-ms-blob-if-modified-since",
-  "x-ms-blob-if-unmodified-since",
-  "x-ms-access-tier-if-modified-since",
-  "x-ms-access-tier-if-unmodified-since",
-];
-
-function refuseUnsupported(header: (name: string) => string | undefined): void {
-  for (const name of UNSUPPORTED) {
-    if (header(name) !== undefined)
-      throw new StorageError("UnsupportedHeader", { HeaderName: name });
-  }
 }
 
 function versionOf(text: string | undefined): string {
@@ -152,11 +129,11 @@ function versionOf(text: string | undefined): string {
   return text;
 }
 
-function snapshotOf(query: ReadonlyMap<string, string>): bigint | undefined {
-  const text = query.get("snapshot");
+function tickOf(query: ReadonlyMap<string, string>, name: string): bigint | undefined {
+  const text = query.get(name);
   if (text === undefined) return undefined;
   const tick = parseTickText(text);
-  if (tick === undefined) throw invalidQuery("snapshot", text);
+  if (tick === undefined) throw invalidQuery(name, text);
   return tick;
 }
 

@@ -1,7 +1,15 @@
 import type { Engine, ReadTx, WriteTx } from "../engine/engine.ts";
-import { failedCondition, noConditions, unusableConditions } from "../rules/conditions.ts";
+import {
+  type Conditions,
+  failedCondition,
+  noConditions,
+  unusableConditions,
+} from "../rules/conditions.ts";
 import { invalidQuery, refuse, StorageError } from "../rules/errors.ts";
 import { available, failedLease, leaseAt } from "../rules/lease.ts";
+import { meetsTags, type TagExpression } from "../rules/tag-expressions.ts";
+import { parseConditions, tagCondition } from "./conditions.ts";
+import { refuseUnheeded } from "./heeded.ts";
 import type { Guard, Guarded, Operation, Reply, Request, Surroundings } from "./operation.ts";
 import { noBody, receive } from "./receive.ts";
 
@@ -16,8 +24,14 @@ export async function run(
   if (request.snapshot !== undefined && !operation.snapshots) {
     throw invalidQuery("snapshot", request.query.get("snapshot") ?? "");
   }
+  if (request.versionId !== undefined) {
+    const text = request.query.get("versionid") ?? "";
+    if (!operation.versions || request.snapshot !== undefined)
+      throw invalidQuery("versionid", text);
+  }
   guard.on.check?.(request);
-  refuseUnusable(request, guard);
+  refuseUnheeded(operation, request);
+  const judged = judgedBy(request, guard);
   // Headers are judged before a body is taken in; what the body itself says, after.
   const isLate = operation.body !== undefined && operation.body.kind !== "bytes";
   const early = isLate ? undefined : operation.input?.(request, noBody);
@@ -31,13 +45,13 @@ export async function run(
     };
     if (operation.kind === "read") {
       const reply = await engine.read(async (tx) => {
-        const target = await guarded(guard, tx, request);
+        const target = await guarded(guard, tx, request, judged);
         return operation.apply({ tx, ...call, ...target });
       });
       return operation.finish === undefined ? reply : await operation.finish(reply, call.input);
     }
     return await engine.write(async (tx: WriteTx) => {
-      const target = await guarded(guard, tx, request);
+      const target = await guarded(guard, tx, request, judged);
       return operation.apply({ tx, ...call, ...target });
     });
   } catch (error) {
@@ -46,10 +60,17 @@ export async function run(
   }
 }
 
-function refuseUnusable(request: Request, guard: Guard<unknown, Guarded>): void {
-  if (request.conditions === noConditions) return;
-  if (guard.conditions === "none") throw new StorageError("ConditionHeadersNotSupported");
-  refuse(unusableConditions(request.conditions, guard.conditions));
+/** What a request asks of its target. */
+type Judged = { readonly conditions: Conditions; readonly tags: TagExpression | undefined };
+
+function judgedBy(request: Request, guard: Guard<unknown, Guarded>): Judged {
+  let { conditions } = request;
+  if (conditions !== noConditions && (guard.conditions === "none" || guard.prefix !== undefined)) {
+    throw new StorageError("ConditionHeadersNotSupported");
+  }
+  if (guard.prefix !== undefined) conditions = parseConditions(request.header, guard.prefix);
+  if (guard.conditions !== "none") refuse(unusableConditions(conditions, guard.conditions));
+  return { conditions, tags: tagCondition(request.header, "x-ms-if-tags") };
 }
 
 /**
@@ -60,6 +81,7 @@ async function guarded(
   guard: Guard<unknown, Guarded>,
   tx: ReadTx,
   request: Request,
+  judged: Judged,
 ): Promise<{ place: unknown; found: Guarded | undefined }> {
   const { on, lease, conditions } = guard;
   const target = await on.find(tx, request);
@@ -69,6 +91,9 @@ async function guarded(
     const state = found === undefined ? available : leaseAt(found.lease, tx.now);
     refuse(failedLease(state, request.leaseId, lease, on.leaseCodes));
   }
-  if (conditions !== "none") refuse(failedCondition(request.conditions, found, conditions));
+  if (conditions !== "none") refuse(failedCondition(judged.conditions, found, conditions));
+  if (judged.tags !== undefined && !meetsTags(judged.tags, found?.tags)) {
+    throw new StorageError("ConditionNotMet");
+  }
   return target;
 }

@@ -147,6 +147,18 @@ export const errors = {
     409,
     "This operation is not permitted because the blob is being rehydrated.",
   ],
+  BlobImmutableDueToLegalHold: [
+    409,
+    "This operation is not permitted as the blob is immutable due to one or more legal holds.",
+  ],
+  BlobImmutableDueToPolicy: [
+    409,
+    "This operation is not permitted as the blob is immutable due to a policy.",
+  ],
+  BlobIsSealed: [
+    409,
+    "The specified blob is sealed and its contents can't be modified unless the blob is re-created after a delete.",
+  ],
   BlobNotFound: [404, "The specified blob does not exist."],
   BlockCountExceedsLimit: [
     409,
@@ -154,6 +166,14 @@ export const errors = {
   ],
   BlockListTooLong: [400, "The block list may not contain more than 50,000 blocks."],
   ContainerAlreadyExists: [409, "The specified container already exists."],
+  ContainerHasLegalHold: [
+    409,
+    "The requested operation is not allowed as the container has one or more legal holds.",
+  ],
+  ContainerImmutabilityPolicyLocked: [
+    409,
+    "The requested operation is not allowed as the container has a locked immutability policy.",
+  ],
   ContainerNotFound: [404, "The specified container does not exist."],
   DuplicateTagNames: [400, "The tags specified contain duplicate names."],
   EmptyTagName: [400, "The name of one of the tag key-value pairs is empty."],
@@ -166,6 +186,19 @@ export const errors = {
   InvalidTag: [
     400,
     "The tags specified are invalid. It contains characters that are not permitted.",
+  ],
+  FeatureNotEnabled: [
+    409,
+    "The feature that this operation needs is switched off for the account.",
+  ],
+  OperationNotAllowedOnRootBlob: [
+    403,
+    "This operation is not allowed on the current version of a blob; leave out its version id.",
+  ],
+  PermanentDeleteNotAllowed: [
+    409,
+    "A permanent delete needs a soft-deleted snapshot or version, and an account that allows it.",
+    "OperationNotAllowed",
   ],
   SnapshotsPresent: [409, "This operation is not permitted while the blob has snapshots."],
   TagsTooLarge: [400, "The tags specified exceed the maximum permissible limit."],

@@ -1,8 +1,8 @@
 import type { Engine, ReadTx } from "../engine/engine.ts";
 import type { ChunkFiles } from "../engine/files.ts";
 import { Contents } from "./content.ts";
-import { blobs, blocks, chunkFiles, pieces, snapshots } from "./keys.ts";
-import type { Chunk, Content } from "./records.ts";
+import { blobs, blocks, chunkFiles, pieces, snapshots, versions } from "./keys.ts";
+import type { BlobRecord, Chunk, Content } from "./records.ts";
 
 const BATCH = 200;
 
@@ -44,24 +44,27 @@ export async function check(
     }
   };
 
+  const visit = async (what: string, { content, size }: BlobRecord) => {
+    await readAll(what, content, size);
+    if ("pieces" in content) for (const { chunk } of content.pieces) use(chunk);
+  };
   await each(
     engine,
     (tx, from) => blobs.walk(tx, [], from),
     blobs.packed,
-    async (key, blob) => {
-      await readAll(`blob ${key[1]}`, blob.content, blob.size);
-      if ("pieces" in blob.content) for (const { chunk } of blob.content.pieces) use(chunk);
-    },
+    ([, name], blob) => visit(`blob ${name}`, blob),
   );
-  await each(
-    engine,
-    (tx, from) => snapshots.walk(tx, [], from),
-    snapshots.packed,
-    async (key, blob) => {
-      await readAll(`snapshot of ${key[1]}`, blob.content, blob.size);
-      if ("pieces" in blob.content) for (const { chunk } of blob.content.pieces) use(chunk);
-    },
-  );
+  for (const [kind, what] of [
+    [snapshots, "snapshot"],
+    [versions, "version"],
+  ] as const) {
+    await each(
+      engine,
+      (tx, from) => kind.walk(tx, [], from),
+      kind.packed,
+      ([, name], blob) => visit(`${what} of ${name}`, blob),
+    );
+  }
   await each(
     engine,
     (tx, from) => blocks.walk(tx, [], from),

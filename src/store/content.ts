@@ -111,6 +111,12 @@ export class Contents {
     else for (const { chunk } of content.pieces) await this.shareChunk(tx, chunk);
   }
 
+  /** Two contents in place of one: `kept` stays as it is for ever, `live` may be changed. */
+  async preserved(tx: WriteTx, content: Content): Promise<{ kept: Content; live: Content }> {
+    await this.share(tx, content);
+    return { kept: content, live: content };
+  }
+
   async shareChunk(tx: WriteTx, chunk: Chunk): Promise<void> {
     if (chunk.at === "heap") {
       await this.#count(tx, "heap", chunk.id, 1);

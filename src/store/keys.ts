@@ -7,7 +7,9 @@ import {
   countRecord,
   garbageRecord,
   piecesRecord,
+  purgeRecord,
   serviceRecord,
+  tagRecord,
   uncommittedRecord,
 } from "./records.ts";
 import { number, subspace, text } from "./subspace.ts";
@@ -26,6 +28,10 @@ import { number, subspace, text } from "./subspace.ts";
  *   9 references   kind, id                            -> count               only where more than one
  *  10 garbage      tick                                -> GarbageRecord       to be taken apart later
  *  11 container id account, name                       -> number              of the container with that name
+ *  16 version      container id, name, tick            -> BlobRecord          a state before the current one
+ *  17 purge        time, tick                          -> PurgeRecord         what goes for good at that time
+ *  18 deleted      account, name, tick                 -> ContainerRecord     a container that can be restored
+ *  19 tag          account, key, value, container id, name -> TagRecord       current blobs by their tags
  */
 export const services = subspace(1, [text, text], serviceRecord);
 export const containers = subspace(2, [text, text], containerRecord);
@@ -38,3 +44,7 @@ export const chunkFiles = subspace(8, [text], chunkFileRecord);
 export const references = subspace(9, [text, text], countRecord);
 export const garbage = subspace(10, [number], garbageRecord);
 export const containerIds = subspace(11, [text, text], containerIdRecord);
+export const versions = subspace(16, [number, text, number], blobRecord);
+export const purges = subspace(17, [number, number], purgeRecord);
+export const deletedContainers = subspace(18, [text, text, number], containerRecord);
+export const tagIndex = subspace(19, [text, text, text, number, text], tagRecord);

@@ -1,4 +1,5 @@
 import type { Instant } from "../base/time.ts";
+import type { Policy } from "../rules/immutability.ts";
 import { available, type Lease } from "../rules/lease.ts";
 import { type Metadata, noMetadata } from "../rules/metadata.ts";
 import type { Tags } from "../rules/tags.ts";
@@ -61,7 +62,12 @@ export type ContainerRecord = Changed & {
   readonly policies: readonly AccessPolicy[];
   readonly encryptionScope?: string;
   readonly denyScopeOverride?: boolean;
+  /** Since when it is deleted, and until when it can be restored. */
+  readonly deleted?: Deleted;
 };
+
+/** When a thing was deleted softly, and from when on it is gone for good. */
+export type Deleted = { readonly at: Instant; readonly until: Instant };
 
 /** Bytes that never change; `id` is the heap's number or the file's name. `sum` is a CRC-32 of a heap chunk. */
 export type Chunk = {
@@ -86,8 +92,10 @@ export type HttpHeaders = {
   readonly contentMd5?: string;
 };
 
+export type BlobType = "BlockBlob" | "PageBlob" | "AppendBlob";
+
 export type BlobRecord = Changed & {
-  readonly type: "BlockBlob";
+  readonly type: BlobType;
   readonly createdAt: Instant;
   readonly size: number;
   readonly content: Content;
@@ -99,6 +107,13 @@ export type BlobRecord = Changed & {
   readonly tierChangedAt?: Instant;
   readonly rehydration?: Rehydration;
   readonly encryptionScope?: string;
+  /** The tick that names this state, where the account keeps versions. */
+  readonly version?: string;
+  /** There only while the state can be restored; nobody else sees it. */
+  readonly deleted?: Deleted;
+  readonly expiresAt?: Instant;
+  readonly immutability?: Policy;
+  readonly legalHold?: true;
 };
 
 /** A block that no list has named yet. */
@@ -119,7 +134,28 @@ export type ChunkFileRecord = {
 };
 
 /** What is left to be taken apart in the background. */
-export type GarbageRecord = { readonly list: string } | { readonly container: string };
+export type GarbageRecord =
+  | { readonly list: string }
+  | { readonly container: string; readonly account?: string };
+
+/** What time alone removes: a softly deleted state, a deleted container, a blob that expires. */
+export type PurgeRecord =
+  | {
+      readonly what: "blob" | "snapshot" | "version";
+      readonly account: string;
+      readonly container: string;
+      readonly name: string;
+      readonly at?: string;
+    }
+  | {
+      readonly what: "container";
+      readonly account: string;
+      readonly name: string;
+      readonly at: string;
+    };
+
+/** That a blob has a tag; the container's name is for the answer. */
+export type TagRecord = { readonly container: string };
 
 /** JSON behind a version byte; older versions' decoders go here when there are any. */
 function json<T>(): Codec<T> {
@@ -180,3 +216,5 @@ export const chunkFileRecord = json<ChunkFileRecord>();
 export const piecesRecord = json<readonly Piece[]>();
 export const garbageRecord = json<GarbageRecord>();
 export const countRecord = json<number>();
+export const purgeRecord = json<PurgeRecord>();
+export const tagRecord = json<TagRecord>();

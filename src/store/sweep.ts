@@ -3,7 +3,20 @@ import type { Instant } from "../base/time.ts";
 import type { Engine, WriteTx } from "../engine/engine.ts";
 import type { ChunkFiles } from "../engine/files.ts";
 import type { Contents } from "./content.ts";
-import { blobs, blocks, chunkFiles, garbage, pieces, snapshots, uncommitted } from "./keys.ts";
+import {
+  blobs,
+  blocks,
+  chunkFiles,
+  deletedContainers,
+  garbage,
+  pieces,
+  purges,
+  snapshots,
+  uncommitted,
+  versions,
+} from "./keys.ts";
+import type { PurgeRecord } from "./records.ts";
+import { indexTags } from "./tag-index.ts";
 
 const BATCH = 64;
 const WEEK_MS = 7 * 24 * 3600 * 1000;
@@ -41,7 +54,8 @@ export async function sweepGarbage(
         await until(() => engine.write(step), isStopped);
       } else {
         const id = BigInt(`0x${value.container}`);
-        const step = async (tx: WriteTx) => done(tx, await emptied(tx, contents, id));
+        const step = async (tx: WriteTx) =>
+          done(tx, await emptied(tx, contents, id, value.account));
         await until(() => engine.write(step), isStopped);
       }
       steps++;
@@ -62,11 +76,20 @@ async function shortened(tx: WriteTx, contents: Contents, list: string): Promise
 }
 
 /** Takes some of everything out of a deleted container; whether nothing is left in it. */
-async function emptied(tx: WriteTx, contents: Contents, id: bigint): Promise<boolean> {
-  for (const kind of [blobs, snapshots] as const) {
+async function emptied(
+  tx: WriteTx,
+  contents: Contents,
+  id: bigint,
+  account: string | undefined,
+): Promise<boolean> {
+  for (const kind of [blobs, snapshots, versions] as const) {
     const rows = await (kind as typeof snapshots).walk(tx, [id], { limit: BATCH });
     for (const { key, value } of rows) {
       await contents.release(tx, value.content);
+      if (kind === blobs && account !== undefined) {
+        const [container, name] = key;
+        indexTags(tx, { account, containerName: "", container, name }, value.tags, undefined);
+      }
       (kind as typeof snapshots).delete(tx, ...key);
     }
     if (rows.length > 0) return false;
@@ -84,6 +107,60 @@ async function emptied(tx: WriteTx, contents: Contents, id: bigint): Promise<boo
 
 async function until(step: () => Promise<boolean>, isStopped: () => boolean): Promise<void> {
   while (!isStopped() && !(await step()));
+}
+
+/** Removes what time alone removes: deleted things that can no longer be restored, blobs that have expired. */
+export async function purge({ engine, contents }: SweepOptions, now: Instant): Promise<number> {
+  let count = 0;
+  for (;;) {
+    const to = purges.packed([BigInt(Math.floor(now)) + 1n]);
+    const due = await engine.read((tx) => purges.walk(tx, [], { to, limit: BATCH }));
+    for (const { key } of due) {
+      await engine.write(async (tx) => {
+        const record = await purges.get(tx, ...key);
+        purges.delete(tx, ...key);
+        if (record === undefined) return;
+        if (record.what === "container") await purgeContainer(tx, record, now);
+        else await purgeBlob(tx, contents, record, now);
+      });
+      count++;
+    }
+    if (due.length < BATCH) return count;
+  }
+}
+
+type Purge<W extends PurgeRecord["what"]> = Extract<PurgeRecord, { readonly what: W }>;
+
+/** A row may be older than what it speaks of: only what is due by its own record goes. */
+async function purgeContainer(
+  tx: WriteTx,
+  { account, name, at }: Purge<"container">,
+  now: Instant,
+): Promise<void> {
+  const tick = BigInt(`0x${at}`);
+  const found = await deletedContainers.get(tx, account, name, tick);
+  if (found?.deleted === undefined || found.deleted.until > now) return;
+  deletedContainers.delete(tx, account, name, tick);
+  garbage.put(tx, [tx.tick()], { container: found.id, account });
+}
+
+async function purgeBlob(
+  tx: WriteTx,
+  contents: Contents,
+  { what, account, container, name, at = "0" }: Exclude<PurgeRecord, Purge<"container">>,
+  now: Instant,
+): Promise<void> {
+  const id = BigInt(`0x${container}`);
+  const tick = BigInt(`0x${at}`);
+  const kind = what === "snapshot" ? snapshots : versions;
+  const found =
+    what === "blob" ? await blobs.get(tx, id, name) : await kind.get(tx, id, name, tick);
+  const until = found?.deleted?.until ?? found?.expiresAt;
+  if (found === undefined || until === undefined || until > now) return;
+  await contents.release(tx, found.content);
+  if (what !== "blob") return kind.delete(tx, id, name, tick);
+  blobs.delete(tx, id, name);
+  indexTags(tx, { account, containerName: "", container: id, name }, found.tags, undefined);
 }
 
 /** Drops blocks that no list has named for a week since the last of them came ("Put Block", remarks). */

@@ -1,5 +1,5 @@
 import type { Clock } from "../base/time.ts";
-import { expireBlocks, type SweepOptions, sweepFiles, sweepGarbage } from "./sweep.ts";
+import { expireBlocks, purge, type SweepOptions, sweepFiles, sweepGarbage } from "./sweep.ts";
 
 const GARBAGE_MS = 1_000;
 const HOUR_MS = 3_600_000;
@@ -34,6 +34,7 @@ export class Sweeper {
         await sweepFiles(this.#options);
         await expireBlocks(this.#options, now);
       }
+      await purge(this.#options, now);
       await sweepGarbage(this.#options, () => this.#isStopped);
     } catch (error) {
       this.#options.log.error("a sweep failed", { error: String(error) });

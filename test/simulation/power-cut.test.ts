@@ -89,6 +89,7 @@ function call({ engine, contents }: Store, operation: Operation, sent: Sent): Pr
     query,
     conditions: sent.ifNoneMatch === undefined ? noConditions : { ifNoneMatch: [sent.ifNoneMatch] },
     leaseId: undefined,
+    versionId: undefined,
     snapshot: parseTickText(query.get("snapshot") ?? ""),
     header: (name) => headers.get(name),
     headersFrom: () => [],
@@ -111,7 +112,12 @@ function call({ engine, contents }: Store, operation: Operation, sent: Sent): Pr
   return run(operation, request, engine, {
     contents,
     ids: randomIds,
-    settings: { rehydrateMs: 0 },
+    settings: {
+      rehydrateMs: 0,
+      versioning: false,
+      immutableStorage: false,
+      containerRetentionDays: 0,
+    },
   });
 }
 

@@ -1,0 +1,43 @@
+import { StorageError } from "../rules/errors.ts";
+import type { Operation, Request } from "./operation.ts";
+
+/** Headers that change what an operation means: where a row does not heed one, it is refused, never ignored. */
+const MEANINGFUL = [
+  "x-ms-if-tags",
+  "x-ms-source-if-tags",
+  "x-ms-encryption-key",
+  "x-ms-encryption-key-sha256",
+  "x-ms-source-encryption-key",
+  "x-ms-structured-body",
+  "x-ms-immutability-policy-until-date",
+  "x-ms-immutability-policy-mode",
+  "x-ms-legal-hold",
+  "x-ms-blob-if-match",
+  "x-ms-blob-if-none-match",
+  "x-ms-blob-if-modified-since",
+  "x-ms-blob-if-unmodified-since",
+  "x-ms-access-tier-if-modified-since",
+  "x-ms-access-tier-if-unmodified-since",
+  "x-ms-copy-source",
+];
+
+/** What every row heeds that takes headers of these kinds. */
+export const IMMUTABILITY_HEADERS: readonly string[] = [
+  "x-ms-immutability-policy-until-date",
+  "x-ms-immutability-policy-mode",
+  "x-ms-legal-hold",
+];
+
+/** Refuses a request that asks for something its operation does not do. */
+export function refuseUnheeded({ guard, heeds, match }: Operation, request: Request): void {
+  for (const name of MEANINGFUL) {
+    if (request.header(name) === undefined || heeds?.includes(name)) continue;
+    if (match.header?.name === name) continue;
+    if (guard.prefix !== undefined && name.startsWith(`${guard.prefix}if-`)) continue;
+    if (name === "x-ms-if-tags" && guard.on.hasTags) {
+      if (guard.conditions !== "none") continue;
+      throw new StorageError("ConditionHeadersNotSupported");
+    }
+    throw new StorageError("UnsupportedHeader", { HeaderName: name });
+  }
+}
