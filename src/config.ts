@@ -24,6 +24,7 @@ export type Config = {
   readonly versioning: boolean;
   readonly immutableStorage: boolean;
   readonly containerRetentionDays: number;
+  readonly copyHosts: readonly string[];
 };
 
 export type Service = "blob" | "queue" | "table" | "file";
@@ -60,6 +61,8 @@ Details
   --immutableStorage           versions can be made immutable (means --versioning too)
   --containerRetention DAYS    how long a deleted container can be restored (0: not at all)
                                Deleted blobs: Set Blob Service Properties, DeleteRetentionPolicy.
+  --copySources HOSTS          hosts that copies may read from, beside this machine: names, *.domain,
+                               or * for all, with commas between (none)
   --rehydrateDelay SECONDS     how long a blob takes to leave the archive (10)
   --skipApiVersionCheck, --disableTelemetry, --loose
                                taken for Azurite's sake; every version is served, nothing is sent home`;
@@ -90,6 +93,7 @@ const OPTIONS = {
   versioning: flag,
   immutableStorage: flag,
   containerRetention: { ...text, default: "0" },
+  copySources: { ...text, default: "" },
   skipApiVersionCheck: flag,
   disableTelemetry: flag,
   loose: { ...flag, short: "L" },
@@ -130,6 +134,10 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     versioning: values.versioning || values.immutableStorage,
     immutableStorage: values.immutableStorage,
     containerRetentionDays: wholeNumber("--containerRetention", values.containerRetention, 365),
+    copyHosts: values.copySources
+      .split(",")
+      .map((host) => host.trim())
+      .filter(Boolean),
     rehydrateMs: wholeNumber("--rehydrateDelay", values.rehydrateDelay, 1_000_000) * 1000,
   });
 }

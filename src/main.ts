@@ -8,6 +8,7 @@ import { DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY } from "./auth/accounts.ts";
 import { randomIds } from "./base/ids.ts";
 import { fileLog, type Log } from "./base/log.ts";
 import { systemClock } from "./base/time.ts";
+import { Copier } from "./blob/copier.ts";
 import { type Config, ConfigError, type Endpoint, readConfig, USAGE } from "./config.ts";
 import { realDisk } from "./engine/disk.ts";
 import { diskFiles } from "./engine/disk-files.ts";
@@ -17,8 +18,9 @@ import { memoryEngine } from "./engine/memory.ts";
 import { memoryFiles } from "./engine/memory-files.ts";
 import { OpenError } from "./engine/open-error.ts";
 import { sqliteEngine } from "./engine/sqlite/engine.ts";
-import type { Service } from "./http/operation.ts";
+import type { Service, Surroundings } from "./http/operation.ts";
 import { httpService } from "./http/server.ts";
+import { copySources } from "./http/source.ts";
 import { services } from "./services.ts";
 import { check } from "./store/check.ts";
 import { Contents } from "./store/content.ts";
@@ -95,19 +97,36 @@ async function serve(config: Config, engine: Engine, files: ChunkFiles, log: Log
   const contents = new Contents(engine, files);
   const { rehydrateMs, versioning, immutableStorage, containerRetentionDays } = config;
   const settings = { rehydrateMs, versioning, immutableStorage, containerRetentionDays };
-  const around = { contents, ids: randomIds, settings };
+  const doors: Surroundings["doors"] = new Map();
+  const ports = new Map<number, Service>();
+  const sources = copySources({ doors, ports, hosts: config.copyHosts });
+  const copier = { wake: () => {} };
+  const around: Surroundings = {
+    contents,
+    ids: randomIds,
+    settings,
+    doors,
+    sources,
+    copies: copier,
+  };
   const { accounts } = config;
   const servers = new Map<Service, Server>();
   for (const service of services) {
     const server = httpService({ service, engine, around, accounts, clock: systemClock, log });
     await listen(service.name, server, config.endpoints[service.name]);
     servers.set(service.name, server);
+    ports.set((server.address() as AddressInfo).port, service.name);
   }
+  const copies = new Copier({ engine, around, log });
+  copier.wake = () =>
+    void copies.wake().catch((error) => log.error("copies wait", { error: String(error) }));
+  copier.wake();
   const sweeper = new Sweeper({ engine, files, contents, log }, systemClock);
   greet(config, servers);
   await signal();
   await Promise.all([...servers.values()].map(drained));
   await sweeper.stop();
+  await copies.stop();
   await engine.close();
   await files.close();
   log.flush();

@@ -19,7 +19,10 @@ test("no two operations match the same request", () => {
   const seen = new Map<string, string>();
   for (const { service, name, match } of all) {
     for (const route of routeKeys(match)) {
-      const key = `${service} ${route} ${match.header?.name ?? ""}=${match.header?.value ?? ""}`;
+      const headers = [match.header, match.also].map(
+        (header) => `${header?.name}=${header?.value}`,
+      );
+      const key = `${service} ${route} ${headers.join(" ")}`;
       assert.equal(seen.get(key), undefined, `${name} and ${seen.get(key)} both match ${key}`);
       seen.set(key, name);
     }

@@ -19,14 +19,14 @@ const paths: Readonly<Record<Level, string>> = {
 };
 
 function request({ match }: Operation): string {
-  const { method, headToo, on, restype, comp, header } = match;
+  const { method, headToo, on, restype, comp, header, also } = match;
   const path = paths[on];
   const query = [restype && `restype=${restype}`, comp && `comp=${comp}`].filter(Boolean).join("&");
   const verbs = headToo ? `${method}, HEAD` : method;
-  const when =
-    header === undefined
-      ? ""
-      : ` with \`${header.name}${header.value ? `: ${header.value}` : ""}\``;
+  const headers = [header, also].flatMap((one) =>
+    one === undefined ? [] : [`\`${one.name}${one.value ? `: ${one.value}` : ""}\``],
+  );
+  const when = headers.length === 0 ? "" : ` with ${headers.join(" and ")}`;
   return `\`${verbs} ${path}${query === "" ? "" : `?${query}`}\`${when}`;
 }
 

@@ -18,7 +18,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   file: ["base", "engine", "http", "rules", "service", "store"],
   "services.ts": ["blob", "file", "http", "queue", "table"],
   "config.ts": ["auth", "base"],
-  "main.ts": ["auth", "base", "config.ts", "engine", "http", "services.ts", "store"],
+  "main.ts": ["auth", "base", "blob", "config.ts", "engine", "http", "services.ts", "store"],
 };
 
 /** Calls that make a run unrepeatable or go round a contract, and what to use in their place. */

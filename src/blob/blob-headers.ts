@@ -3,7 +3,7 @@ import type { HeaderValue, Request } from "../http/operation.ts";
 import { leaseAt, leaseProperties } from "../rules/lease.ts";
 import { INFERRED_TIER, tierAt } from "../rules/tiers.ts";
 import { changedHeaders, metadataHeaders } from "../service/resource.ts";
-import type { BlobRecord, HttpHeaders } from "../store/records.ts";
+import type { BlobRecord, CopyState, HttpHeaders } from "../store/records.ts";
 import { type BlobPlace, isCurrent } from "./resource.ts";
 
 const DEFAULT_TYPE = "application/octet-stream";
@@ -55,10 +55,21 @@ export function blobHeaders(
       blob.immutability === undefined ? undefined : httpDate(blob.immutability.until),
     "x-ms-immutability-policy-mode": blob.immutability?.mode.toLowerCase(),
     "x-ms-legal-hold": blob.legalHold,
+    ...(blob.copy === undefined ? noHeaders : copyHeaders(blob.copy)),
   };
 }
 
 const noHeaders: Record<string, HeaderValue> = {};
+
+const copyHeaders = (copy: CopyState): Record<string, HeaderValue> => ({
+  "x-ms-copy-id": copy.id,
+  "x-ms-copy-source": copy.source,
+  "x-ms-copy-status": copy.status,
+  "x-ms-copy-progress": `${copy.done}/${copy.total}`,
+  "x-ms-copy-completion-time":
+    copy.completedAt === undefined ? undefined : httpDate(copy.completedAt),
+  "x-ms-copy-status-description": copy.description,
+});
 
 const versionHeaders = (version: string, place: BlobPlace): Record<string, HeaderValue> => ({
   "x-ms-version-id": versionId(version),

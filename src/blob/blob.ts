@@ -23,15 +23,15 @@ import {
 import { available, leaseAfterWrite, leaseAt } from "../rules/lease.ts";
 import { checkedMetadata, noMetadata } from "../rules/metadata.ts";
 import { parseRange, rangeOf } from "../rules/ranges.ts";
-import { type RehydratePriority, tierAt, tierChanged } from "../rules/tiers.ts";
+import { tierAt, tierChanged } from "../rules/tiers.ts";
 import { changedHeaders, changedNow, metadataHeaders, parseInteger } from "../service/resource.ts";
 import type { Opened } from "../store/content.ts";
 import { services, snapshots, uncommitted, versions } from "../store/keys.ts";
 import type { BlobRecord } from "../store/records.ts";
 import { dropBlocks } from "../store/sweep.ts";
 import { blobHeaders, httpHeadersOf, stateHeaders, tierHeaders } from "./blob-headers.ts";
-import { tierOf } from "./block-blob.ts";
-import { changeBlob, expireLater, refuseImmutable, removeBlob, removePast } from "./history.ts";
+import { priorityOf, tierOf } from "./block-blob.ts";
+import { changeBlob, expireLater, refuseFixed, removeBlob, removePast } from "./history.ts";
 import { type BlobPlace, putBlobRecord, putTaggedRecord, theBlob } from "./resource.ts";
 
 const SNAPSHOTS_MAX = Number.MAX_SAFE_INTEGER;
@@ -144,7 +144,10 @@ const changedBlob = (
   found: BlobRecord,
   changed: Pick<BlobRecord, "etag" | "modifiedAt">,
   now: Instant,
-): BlobRecord => ({ ...found, ...changed, lease: leaseAfterWrite(leaseAt(found.lease, now)) });
+): BlobRecord => {
+  const { copy: _copy, ...state } = found; // how it came is told until the next write
+  return { ...state, ...changed, lease: leaseAfterWrite(leaseAt(found.lease, now)) };
+};
 
 export const setBlobMetadata = writeOperation({
   name: "Set Blob Metadata",
@@ -154,7 +157,7 @@ export const setBlobMetadata = writeOperation({
   input: (request) => checkedMetadata(request.headersFrom("x-ms-meta-")),
   async apply(call) {
     const { tx, found, input: metadata } = call;
-    refuseImmutable(found, tx.now);
+    refuseFixed(found, tx.now);
     const next = { ...changedBlob(found, changedNow(tx), tx.now), metadata };
     const record = await changeBlob(call, found, next);
     const headers = { ...stateHeaders(record), "x-ms-request-server-encrypted": true };
@@ -175,7 +178,7 @@ export const setBlobProperties = writeOperation({
     return httpHeadersOf(request, false);
   },
   async apply({ tx, place, found, input: headers }) {
-    refuseImmutable(found, tx.now);
+    refuseFixed(found, tx.now);
     const record = { ...changedBlob(found, changedNow(tx), tx.now), headers };
     putBlobRecord(tx, place, record);
     return { status: 200, headers: changedHeaders(record) };
@@ -240,7 +243,7 @@ export const deleteBlob = createOperation({
     const { tx, request, place, found, input } = call;
     if (input.isPermanent) return deletedForGood(call);
     if (found !== undefined) {
-      refuseImmutable(found, tx.now);
+      refuseFixed(found, tx.now);
       refuse(failedCondition(input.tierTimes, tierVersion(found), "write"));
     }
     if (place.snapshot !== undefined || place.version !== undefined) {
@@ -278,7 +281,7 @@ async function deletedCurrent(call: DeleteCall) {
     ({ value }) => value.deleted === undefined,
   );
   if (taken.length > 0 && input.which === undefined) throw new StorageError("SnapshotsPresent");
-  for (const { value } of taken) refuseImmutable(value, tx.now);
+  for (const { value } of taken) refuseFixed(value, tx.now);
   let isGone = true;
   for (const { key, value } of taken) {
     isGone = await removePast(call, value, { snapshot: key[2] });
@@ -332,15 +335,6 @@ export const undeleteBlob = createOperation({
     return { status: 200, headers: {} };
   },
 });
-
-function priorityOf(request: Request): RehydratePriority {
-  const text = request.header("x-ms-rehydrate-priority") ?? "Standard";
-  const priority = (["High", "Standard"] as const).find(
-    (name) => name.toLowerCase() === text.toLowerCase(),
-  );
-  if (priority === undefined) throw invalidHeader("x-ms-rehydrate-priority", text);
-  return priority;
-}
 
 export const setBlobTier = writeOperation({
   name: "Set Blob Tier",
@@ -398,7 +392,7 @@ export const setBlobExpiry = writeOperation({
   guard: { on: theBlob, conditions: "none", lease: "guarded" },
   input: expiryOf,
   async apply({ tx, request, place, found, input: { option, value } }) {
-    refuseImmutable(found, tx.now);
+    refuseFixed(found, tx.now);
     const { expiresAt: _before, ...rest } = found;
     const since = { RelativeToCreation: found.createdAt, RelativeToNow: tx.now, Absolute: 0 };
     const expiresAt = option === "NeverExpire" ? undefined : since[option] + value;

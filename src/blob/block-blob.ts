@@ -3,8 +3,10 @@ import { element, XML_DECLARATION, type XmlElement } from "../base/xml.ts";
 import type { WriteTx } from "../engine/engine.ts";
 import { IMMUTABILITY_HEADERS } from "../http/heeded.ts";
 import {
+  type Call,
   createOperation,
   type HeaderValue,
+  type Reply,
   type Request,
   searchOperation,
 } from "../http/operation.ts";
@@ -12,7 +14,13 @@ import { invalidHeader, invalidQuery, StorageError } from "../rules/errors.ts";
 import { available, leaseAfterWrite, leaseAt } from "../rules/lease.ts";
 import { checkedMetadata } from "../rules/metadata.ts";
 import { parseTagHeader } from "../rules/tags.ts";
-import { isPremiumTier, parseTier, type Tier, tierAt } from "../rules/tiers.ts";
+import {
+  isPremiumTier,
+  parseTier,
+  type RehydratePriority,
+  type Tier,
+  tierAt,
+} from "../rules/tiers.ts";
 import { bodySizeMax } from "../rules/versions.ts";
 import { changedHeaders, changedNow } from "../service/resource.ts";
 import type { Contents } from "../store/content.ts";
@@ -20,7 +28,7 @@ import { blocks, uncommitted } from "../store/keys.ts";
 import type { BlobRecord, BlockRecord, Content, Piece } from "../store/records.ts";
 import { dropBlocks } from "../store/sweep.ts";
 import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
-import { type Change, replaceBlob } from "./history.ts";
+import { type Change, refusePending, replaceBlob } from "./history.ts";
 import { heldOf, refuseHold } from "./immutability.ts";
 import { type BlobPlace, theBlob } from "./resource.ts";
 
@@ -56,12 +64,22 @@ export function tierOf(request: Request): Tier | undefined {
   return tier;
 }
 
+/** How soon a blob is to leave the archive. */
+export function priorityOf(request: Request): RehydratePriority {
+  const text = request.header("x-ms-rehydrate-priority") ?? "Standard";
+  const priority = (["High", "Standard"] as const).find(
+    (name) => name.toLowerCase() === text.toLowerCase(),
+  );
+  if (priority === undefined) throw invalidHeader("x-ms-rehydrate-priority", text);
+  return priority;
+}
+
 type NewBlob = ReturnType<typeof newBlobOf> & {
   readonly type: BlobRecord["type"];
   readonly headers: BlobRecord["headers"];
   readonly size: number;
   readonly content: Content;
-};
+} & Partial<Pick<BlobRecord, "copy" | "sealed" | "blockCount" | "customerKey">>;
 
 /** Writes a whole blob over what was there: its lease, tier and age stay, all else is replaced. */
 export async function overwrite(
@@ -88,13 +106,18 @@ export async function overwrite(
   return replaceBlob(change, before, record);
 }
 
+/** Refuses blocks where there is a blob of another type. */
+function refuseOtherType(found: BlobRecord | undefined): void {
+  if (found !== undefined && found.type !== "BlockBlob") throw new StorageError("InvalidBlobType");
+}
+
 /** An archived blob takes no new content, unless the request moves it out of the archive. */
-function refuseArchived(found: BlobRecord | undefined, now: number, tier?: Tier): void {
+export function refuseArchived(found: BlobRecord | undefined, now: number, tier?: Tier): void {
   if (found === undefined || tier !== undefined) return;
   if (tierAt(found, now).tier === "Archive") throw new StorageError("BlobArchived");
 }
 
-const encrypted = ({ encryptionScope }: { encryptionScope?: string | undefined }) => ({
+export const encrypted = ({ encryptionScope }: { encryptionScope?: string | undefined }) => ({
   "x-ms-request-server-encrypted": true,
   "x-ms-encryption-scope": encryptionScope,
 });
@@ -161,6 +184,11 @@ function isBlockId(text: string): boolean {
   return size !== undefined && size > 0 && size <= BLOCK_ID_MAX;
 }
 
+export const blockInput = (request: Request): BlockInput => ({
+  id: blockIdOf(request),
+  encryptionScope: request.header("x-ms-encryption-scope"),
+});
+
 export const putBlock = createOperation({
   name: "Put Block",
   match: { method: "PUT", on: "blob", comp: "block" },
@@ -173,33 +201,42 @@ export const putBlock = createOperation({
   },
   guard: { on: theBlob, conditions: "none", lease: "guarded" },
   input(request) {
-    const id = blockIdOf(request);
     if (request.body.size === 0) throw invalidHeader("Content-Length", "0");
-    return { id, encryptionScope: request.header("x-ms-encryption-scope") };
+    return blockInput(request);
   },
-  async apply({ tx, place, found, input, received, around: { contents } }) {
-    const { container, name } = place;
-    refuseArchived(found, tx.now);
-    const mark = await uncommitted.get(tx, container, name);
-    if (mark !== undefined && mark.idSize !== input.id.length) {
-      throw new StorageError("InvalidBlobOrBlock");
-    }
-    const before = await blocks.get(tx, container, name, input.id);
-    const count = (mark?.count ?? 0) + (before === undefined ? 1 : 0);
-    if (count > UNCOMMITTED_MAX) throw new StorageError("BlockCountExceedsLimit");
-    for (const chunk of before?.chunks ?? []) await contents.releaseChunk(tx, chunk);
-    const chunks = contents.keep(tx, received.staged);
-    blocks.put(tx, [container, name, input.id], { size: received.staged.size, chunks });
-    const changed = { idSize: input.id.length, count, changedAt: tx.now };
-    uncommitted.put(tx, [container, name], changed);
-    const headers: Record<string, HeaderValue> = {
-      "Content-MD5": received.md5,
-      "x-ms-content-crc64": received.md5 === undefined ? received.crc64 : undefined,
-      ...encrypted(input),
-    };
-    return { status: 201, headers };
-  },
+  apply: keptBlock,
 });
+
+type BlockInput = { readonly id: string; readonly encryptionScope: string | undefined };
+type BlockCall = Call<WriteTx, BlockInput, BlobPlace, BlobRecord | undefined>;
+
+/** Keeps what was received as a block that waits for a list to name it. */
+export async function keptBlock(call: BlockCall): Promise<Reply> {
+  const { tx, place, found, input, received, around } = call;
+  const { contents } = around;
+  const { container, name } = place;
+  refuseOtherType(found);
+  refusePending(found);
+  refuseArchived(found, tx.now);
+  const mark = await uncommitted.get(tx, container, name);
+  if (mark !== undefined && mark.idSize !== input.id.length) {
+    throw new StorageError("InvalidBlobOrBlock");
+  }
+  const before = await blocks.get(tx, container, name, input.id);
+  const count = (mark?.count ?? 0) + (before === undefined ? 1 : 0);
+  if (count > UNCOMMITTED_MAX) throw new StorageError("BlockCountExceedsLimit");
+  for (const chunk of before?.chunks ?? []) await contents.releaseChunk(tx, chunk);
+  const chunks = contents.keep(tx, received.staged);
+  blocks.put(tx, [container, name, input.id], { size: received.staged.size, chunks });
+  const changed = { idSize: input.id.length, count, changedAt: tx.now };
+  uncommitted.put(tx, [container, name], changed);
+  const headers: Record<string, HeaderValue> = {
+    "Content-MD5": received.md5,
+    "x-ms-content-crc64": received.md5 === undefined ? received.crc64 : undefined,
+    ...encrypted(input),
+  };
+  return { status: 201, headers };
+}
 
 type ListedBlock = { readonly from: "Committed" | "Uncommitted" | "Latest"; readonly id: string };
 
@@ -235,6 +272,7 @@ export const putBlockList = createOperation({
     const { tx, place, found, received } = call;
     const { listed, ...given } = call.input;
     const { contents } = call.around;
+    refuseOtherType(found);
     refuseArchived(found, tx.now, given.tier);
     const pieces = await committedPieces(tx, contents, place, found, listed);
     const record = await overwrite(call, found, {
@@ -324,6 +362,7 @@ export const getBlockList = searchOperation({
     const { container, name, snapshot } = place;
     const mark = snapshot === undefined ? await uncommitted.get(tx, container, name) : undefined;
     if (found === undefined && mark === undefined) throw new StorageError("BlobNotFound");
+    refuseOtherType(found);
     let lists = "";
     if (type !== "uncommitted") {
       const pieces = found === undefined ? [] : await contents.pieces(tx, found.content);

@@ -30,6 +30,7 @@ export async function replaceBlob(
 ): Promise<BlobRecord> {
   const { tx, place, around } = change;
   const { container, name, remains } = place;
+  refusePending(before);
   if (before !== undefined) {
     if (around.settings.versioning) {
       if (before.type !== next.type) throw new StorageError("InvalidBlobType");
@@ -63,6 +64,7 @@ export async function changeBlob(
 ): Promise<BlobRecord> {
   const { tx, place, around } = change;
   const { container, name } = place;
+  refusePending(before);
   let record = next;
   if (around.settings.versioning) {
     const { kept, live } = await around.contents.preserved(tx, before.content);
@@ -119,9 +121,15 @@ export async function removePast(
   return false;
 }
 
-/** Refuses a change of what a policy or a legal hold keeps as it is. */
-export function refuseImmutable(found: BlobRecord | undefined, now: Instant): void {
-  if (found !== undefined) refuse(isImmutable(found, now));
+/** Refuses a change of what a policy or a legal hold keeps as it is, or what a copy is still filling. */
+export function refuseFixed(found: BlobRecord | undefined, now: Instant): void {
+  if (found === undefined) return;
+  refusePending(found);
+  refuse(isImmutable(found, now));
+}
+
+export function refusePending(found: BlobRecord | undefined): void {
+  if (found?.copy?.status === "pending") throw new StorageError("PendingCopyOperation");
 }
 
 /** A record as a past state: nobody leases those. */

@@ -371,6 +371,15 @@ function propertiesXml(
     text += element("DeletedTime", httpDate(blob.deleted.at));
     text += element("RemainingRetentionDays", daysLeft(blob.deleted, now));
   }
+  const { copy } = blob;
+  if (include.has("copy") && copy !== undefined) {
+    text += `${element("CopyId", copy.id)}${element("CopyStatus", copy.status)}${element("CopySource", copy.source)}`;
+    text += element("CopyProgress", `${copy.done}/${copy.total}`);
+    if (copy.completedAt !== undefined) {
+      text += element("CopyCompletionTime", httpDate(copy.completedAt));
+    }
+    text += element("CopyStatusDescription", copy.description);
+  }
   if (include.has("immutabilitypolicy") && blob.immutability !== undefined) {
     text += element("ImmutabilityPolicyUntilDate", httpDate(blob.immutability.until));
     text += element("ImmutabilityPolicyMode", blob.immutability.mode.toLowerCase());

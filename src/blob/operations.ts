@@ -23,7 +23,9 @@ import {
   setContainerAcl,
   setContainerMetadata,
 } from "./container.ts";
+import { abortCopyBlob, copyBlob, copyBlobFromUrl } from "./copy.ts";
 import { findBlobsByTags } from "./find-blobs.ts";
+import { putBlobFromUrl, putBlockFromUrl } from "./from-url.ts";
 import { deleteImmutabilityPolicy, setImmutabilityPolicy, setLegalHold } from "./immutability.ts";
 import { leaseBlob, leaseContainer } from "./lease.ts";
 import { listBlobs } from "./list-blobs.ts";
@@ -57,7 +59,12 @@ const operations: readonly Operation[] = [
   listBlobs,
   ...findBlobsByTags,
   putBlob,
+  putBlobFromUrl,
+  copyBlob,
+  copyBlobFromUrl,
+  abortCopyBlob,
   putBlock,
+  putBlockFromUrl,
   putBlockList,
   getBlockList,
   getBlob,

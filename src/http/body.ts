@@ -5,6 +5,13 @@ import type { RequestBody } from "./operation.ts";
 /** The client went away in the middle of its body; there is nobody to answer. */
 export class ClientGone extends Error {}
 
+/** The body of a request that has none. */
+export const noRequestBody: RequestBody = {
+  size: 0,
+  whole: async () => Buffer.alloc(0),
+  async *stream() {},
+};
+
 /** The body of a request, not yet read. A client that stops sending is cut off by the socket's time limit. */
 export function receiveBody(incoming: IncomingMessage): RequestBody {
   const announced = incoming.headers["content-length"];

@@ -32,7 +32,7 @@ export const IMMUTABILITY_HEADERS: readonly string[] = [
 export function refuseUnheeded({ guard, heeds, match }: Operation, request: Request): void {
   for (const name of MEANINGFUL) {
     if (request.header(name) === undefined || heeds?.includes(name)) continue;
-    if (match.header?.name === name) continue;
+    if (match.header?.name === name || match.also?.name === name) continue;
     if (guard.prefix !== undefined && name.startsWith(`${guard.prefix}if-`)) continue;
     if (name === "x-ms-if-tags" && guard.on.hasTags) {
       if (guard.conditions !== "none") continue;

@@ -1,5 +1,5 @@
 import { invalidHeader, invalidQuery, missingHeader, StorageError } from "../rules/errors.ts";
-import type { Match, Operation, Request } from "./operation.ts";
+import type { HeaderMatch, Match, Operation, Request } from "./operation.ts";
 
 /** Finds the row of a request; built once from the rows. */
 export type Router = (request: Request) => Operation;
@@ -22,21 +22,37 @@ export function router(operations: readonly Operation[]): Router {
       routes.set(key, rows);
     }
   }
+  // The row that asks for more headers is the one that is meant where several fit.
+  for (const rows of routes.values()) rows.sort((a, b) => asked(b.match) - asked(a.match));
   return (request) => {
     const { method, level: on, query } = request;
     const restype = query.get("restype") ?? "";
     const comp = query.get("comp") ?? "";
     const rows = routes.get(routeKey({ method, on, restype, comp }));
     if (rows === undefined) throw unmatched(request, routes, { on, restype, comp });
-    const row = rows.find(({ match }) => hasHeader(request, match));
+    const row = rows.find(({ match }) => fits(request, match));
     if (row !== undefined) return row;
-    const name = rows[0]?.match.header?.name ?? "";
-    const value = request.header(name);
-    throw value === undefined ? missingHeader(name) : invalidHeader(name, value);
+    throw unfit(rows, request);
   };
 }
 
-function hasHeader(request: Request, { header }: Match): boolean {
+const asked = ({ header, also }: Match): number =>
+  Number(header !== undefined) + Number(also !== undefined);
+
+/** What is wrong with the headers of a request that no row fits: a wrong value before a missing header. */
+function unfit(rows: readonly Operation[], request: Request): StorageError {
+  const names = rows.flatMap(({ match }) =>
+    match.header === undefined ? [] : [match.header.name],
+  );
+  const sent = names.find((name) => request.header(name) !== undefined);
+  if (sent !== undefined) return invalidHeader(sent, request.header(sent) ?? "");
+  return missingHeader(rows.find(({ match }) => asked(match) === 1)?.match.header?.name ?? "");
+}
+
+const fits = (request: Request, { header, also }: Match): boolean =>
+  hasHeader(request, header) && hasHeader(request, also);
+
+function hasHeader(request: Request, header: HeaderMatch | undefined): boolean {
   if (header === undefined) return true;
   const value = request.header(header.name);
   return header.value === undefined

@@ -9,6 +9,7 @@ import type { Lease, LeaseCodes } from "../rules/lease.ts";
 import type { Tags } from "../rules/tags.ts";
 import type { ServiceVersion } from "../rules/versions.ts";
 import type { Contents, Opened, Staged } from "../store/content.ts";
+import type { Message } from "./parse.ts";
 
 export type Service = "blob" | "queue" | "table" | "file";
 
@@ -105,14 +106,66 @@ export type Received = {
   /** Base64 MD5 and CRC-64 of the bytes, as far as they were computed. */
   readonly md5: string | undefined;
   readonly crc64: string | undefined;
+  /** The headers that the source of a copy answered with. */
+  readonly source?: Pick<OpenSource, "header" | "metadata">;
+  readonly copiedTags?: Tags;
 };
+
+/** A request that has no connection of its own, and what may be done with it. */
+export type InnerRequest = {
+  readonly message: Message;
+  readonly secure: boolean;
+  readonly body: RequestBody;
+  /** Whether the one who asks has been authorized for it already. */
+  readonly isTrusted?: boolean;
+  /** The names of the operations that it may be. */
+  readonly only?: readonly string[];
+};
+
+/** A way into a service from within: parse, authorize, match and run, as for a request from outside. */
+export type InnerDoor = { answer(inner: InnerRequest): Promise<Reply> };
 
 /** What `apply` has to work with, beside the transaction. */
 export type Surroundings = {
+  /** The services by name, once they are there. */
+  readonly doors: Map<Service, InnerDoor>;
+  readonly sources: Sources;
+  /** Copies that go on after their request was answered. */
+  readonly copies: { wake(): void };
   readonly contents: Contents;
   readonly ids: Ids;
   readonly settings: Settings;
 };
+
+/** Reads what a copy names as its source, here or elsewhere: see http/source.ts. */
+export type Sources = {
+  /** The request for a thing of ours that a URL names, if it does, to be judged by the one who asks. */
+  local(url: URL, asker: Asker): LocalSource | undefined;
+  /** Reads a source; what is wrong with it is thrown as the copy's own error. */
+  open(ask: SourceAsk, asker: Asker): Promise<OpenSource>;
+};
+
+export type LocalSource = { readonly service: Service; readonly message: Message };
+
+/** What is asked of a source: its whole or a range, under conditions. */
+export type SourceAsk = {
+  readonly url: URL;
+  readonly method: "GET" | "HEAD";
+  readonly headers: Readonly<Record<string, string>>;
+};
+
+/** A source that answered. */
+export type OpenSource = {
+  readonly status: number;
+  header(name: string): string | undefined;
+  /** The `x-ms-meta-` headers, without that prefix. */
+  readonly metadata: readonly (readonly [string, string])[];
+  stream(): ByteStream;
+  close(): void;
+};
+
+/** The one who asks for a source. */
+export type Asker = Pick<Request, "account" | "endpoint">;
 
 /** What the configuration says that operations need. */
 export type Settings = {
@@ -152,6 +205,8 @@ type Row<I, P, R extends Guarded> = {
   readonly body?: BodyRule;
   /** Reads and checks the headers and parameters that only this operation has. */
   readonly input?: (request: Request, received: Pick<Received, "xml" | "bytes">) => I;
+  /** What must be fetched before the transaction, in place of taking in a body. */
+  readonly prepare?: (request: Request, input: I, around: Surroundings) => Promise<Received>;
   readonly guard: Guard<P, R>;
 };
 
@@ -163,8 +218,12 @@ export type Match = {
   readonly restype?: string;
   readonly comp?: string;
   /** A header that must be there, with this value if one is given. */
-  readonly header?: { readonly name: string; readonly value?: string };
+  readonly header?: HeaderMatch;
+  /** A second one. */
+  readonly also?: HeaderMatch;
 };
+
+export type HeaderMatch = { readonly name: string; readonly value?: string };
 
 export type BodyRule =
   /** A document of at most `sizeMax` bytes; `optional` if none may mean the same as an empty one. */

@@ -3,9 +3,9 @@ import { parseTickText } from "../base/time.ts";
 import { invalidHeader, invalidQuery, StorageError } from "../rules/errors.ts";
 import { parseGuid } from "../rules/names.ts";
 import { isServiceVersion, NEWEST_VERSION } from "../rules/versions.ts";
-import { receiveBody } from "./body.ts";
+import { noRequestBody } from "./body.ts";
 import { parseConditions } from "./conditions.ts";
-import type { Request, ServiceDefinition } from "./operation.ts";
+import type { Request, RequestBody, ServiceDefinition } from "./operation.ts";
 
 const URL_SIZE_MAX = 32 * 1024;
 const HEADER_COUNT_MAX = 256;
@@ -27,8 +27,11 @@ export type Address = {
 
 const HOST_FORM = /^([a-z0-9]{3,24})(-secondary)?\.(blob|queue|table|file|dfs|web)\./i;
 
+/** The head of a request, from a connection or made by ourselves. */
+export type Message = Pick<IncomingMessage, "method" | "url" | "headers" | "rawHeaders">;
+
 /** Whether the request's account is in its host or in its path, and what the path and query say. */
-export function parseAddress(incoming: IncomingMessage, secure: boolean): Address {
+export function parseAddress(incoming: Message, secure: boolean): Address {
   const url = incoming.url ?? "/";
   if (url.length > URL_SIZE_MAX) throw new StorageError("RequestUrlTooLong");
   if (incoming.rawHeaders.length / 2 > HEADER_COUNT_MAX) {
@@ -89,11 +92,12 @@ export function clientIdOf(incoming: IncomingMessage): string | undefined {
 
 /** The request as a value; the headers that all operations share are checked here. */
 export function parseRequest(
-  incoming: IncomingMessage,
+  incoming: Message,
   service: ServiceDefinition,
   address: Address,
   ids: RequestIds,
   defaultVersion: string | undefined,
+  body: RequestBody = noRequestBody,
 ): Request {
   const { headers } = incoming;
   const header = (name: string): string | undefined => {
@@ -117,7 +121,7 @@ export function parseRequest(
     leaseId: guidOf(header, "x-ms-lease-id"),
     snapshot: tickOf(query, "snapshot"),
     versionId: tickOf(query, "versionid"),
-    body: receiveBody(incoming),
+    body,
     header,
     headersFrom: (prefix) => headersFrom(incoming.rawHeaders, prefix),
   };

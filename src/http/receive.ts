@@ -28,7 +28,7 @@ export async function receive(
     const size = bodySize(request.body, rule.sizeMax);
     const bytes = size === 0 ? Buffer.alloc(0) : await request.body.whole();
     const received = sumsOf(bytes, sums.md5 !== undefined, sums.crc64 !== undefined);
-    compare(sums, received);
+    compareSums(sums, received);
     if (rule.kind === "whole") return { ...noBody, ...received, bytes };
     if (bytes.length === 0 && rule.optional) return noBody;
     return { ...noBody, ...received, xml: readXml(bytes) };
@@ -38,7 +38,7 @@ export async function receive(
   if (size <= HEAP_CHUNK_MAX) {
     const bytes = size === 0 ? Buffer.alloc(0) : await request.body.whole();
     const received = sumsOf(bytes, wantsMd5, true);
-    compare(sums, received);
+    compareSums(sums, received);
     const staged = size === 0 ? nothingStaged : { size, parts: [{ bytes }] };
     return { ...noBody, ...received, staged };
   }
@@ -50,7 +50,7 @@ export async function receive(
   });
   const received = { md5: md5?.digest("base64"), crc64: crc.digest() };
   try {
-    compare(sums, received);
+    compareSums(sums, received);
   } catch (error) {
     contents.discard(staged);
     throw error;
@@ -58,7 +58,8 @@ export async function receive(
   return { ...noBody, ...received, staged };
 }
 
-type Sums = { readonly md5: string | undefined; readonly crc64: string | undefined };
+/** Base64 MD5 and CRC-64 of bytes, as far as they were sent or computed. */
+export type Sums = { readonly md5: string | undefined; readonly crc64: string | undefined };
 
 const sumsOf = (bytes: Uint8Array, wantsMd5: boolean, wantsCrc64: boolean): Sums => ({
   md5: wantsMd5 ? hash("md5", bytes, "base64") : undefined,
@@ -83,7 +84,8 @@ function sentSums(request: Request, md5Headers: readonly string[]): Sums {
   return { md5, crc64: crc };
 }
 
-function compare(sent: Sums, found: Sums): void {
+/** Refuses bytes whose sums are not those that were sent along. */
+export function compareSums(sent: Sums, found: Sums): void {
   if (sent.md5 !== undefined && sent.md5 !== found.md5) {
     throw new StorageError("Md5Mismatch", {
       UserSpecifiedMd5: sent.md5,

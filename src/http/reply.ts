@@ -96,10 +96,10 @@ export function sendError(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   envelope: Envelope,
-  { code, details }: Pick<StorageError, "code" | "details">,
+  { code, details, status }: Pick<StorageError, "code" | "details" | "status">,
   now: Date,
 ): void {
-  const [status, message, wire] = errors[code] as readonly [number, string, string?];
+  const [, message, wire] = errors[code] as readonly [number, string, string?];
   // Details whose names are those of headers go there, the others into the XML.
   const all = Object.entries(details);
   const responseHeaders = Object.fromEntries(all.filter(([name]) => name.includes("-")));

@@ -35,7 +35,10 @@ export async function run(
   // Headers are judged before a body is taken in; what the body itself says, after.
   const isLate = operation.body !== undefined && operation.body.kind !== "bytes";
   const early = isLate ? undefined : operation.input?.(request, noBody);
-  const received = await receive(request, operation.body, around.contents);
+  const received =
+    operation.prepare === undefined
+      ? await receive(request, operation.body, around.contents)
+      : await operation.prepare(request, early, around);
   try {
     const call = {
       request,

@@ -7,10 +7,17 @@ import type { Clock } from "../base/time.ts";
 import type { Engine } from "../engine/engine.ts";
 import { StorageError } from "../rules/errors.ts";
 import { services } from "../store/keys.ts";
-import { ClientGone } from "./body.ts";
+import { ClientGone, receiveBody } from "./body.ts";
 import { type Router, router } from "./match.ts";
-import type { Operation, ServiceDefinition, Surroundings } from "./operation.ts";
-import { clientIdOf, parseAddress, parseRequest } from "./parse.ts";
+import type {
+  InnerRequest,
+  Operation,
+  Reply,
+  Request,
+  ServiceDefinition,
+  Surroundings,
+} from "./operation.ts";
+import { clientIdOf, type Message, parseAddress, parseRequest } from "./parse.ts";
 import { type Envelope, sendError, sendReply } from "./reply.ts";
 import { run } from "./run.ts";
 import { refuseBrokenRequests, watchSlowClients } from "./slow-clients.ts";
@@ -32,6 +39,7 @@ const KEEP_ALIVE_MS = 75_000;
 /** One service on one port: parse, match, authorize, run, reply. It is not listening yet. */
 export function httpService(options: ListenerOptions): Server {
   const door = new Door(options);
+  options.around.doors.set(options.service.name, door);
   const server = createServer(
     {
       maxHeaderSize: HEADER_SIZE_MAX,
@@ -91,29 +99,51 @@ class Door {
     outgoing: ServerResponse,
     envelope: { -readonly [K in keyof Envelope]: Envelope[K] },
   ): Promise<Operation> {
-    const { service, accounts, clock, engine, around } = this.#options;
     const secure = "encrypted" in (incoming.socket as Socket & { encrypted?: boolean });
-    const address = parseAddress(incoming, secure);
+    const taken = await this.#take(
+      { message: incoming, secure, body: receiveBody(incoming) },
+      envelope,
+    );
+    if (incoming.headers.expect !== undefined) outgoing.writeContinue();
+    const { engine, around } = this.#options;
+    const reply = await run(taken.operation, taken.request, engine, around);
+    await sendReply(outgoing, envelope, reply);
+    return taken.operation;
+  }
+
+  /** Answers a request that has no connection of its own: a part of a batch, or the source of a copy. */
+  async answer(inner: InnerRequest): Promise<Reply> {
+    const { engine, around } = this.#options;
+    const { operation, request } = await this.#take(inner, { requestId: around.ids.guid() });
+    if (inner.only !== undefined && !inner.only.includes(operation.name)) {
+      throw new StorageError("UnsupportedHttpVerb");
+    }
+    return run(operation, request, engine, around);
+  }
+
+  /** Parses, authorizes and matches. */
+  async #take(
+    { message, secure, body, isTrusted = false }: InnerRequest,
+    envelope: { requestId: string; clientId?: string | undefined; version?: string | undefined },
+  ): Promise<{ operation: Operation; request: Request }> {
+    const { service, accounts, clock, engine } = this.#options;
+    const address = parseAddress(message, secure);
     const account = accounts.get(address.account);
     if (account === undefined) throw new StorageError("ResourceNotFound");
     const version =
-      header(incoming, "x-ms-version") ?? (await this.#defaultVersion(engine, account.name));
+      header(message, "x-ms-version") ?? (await this.#defaultVersion(engine, account.name));
     const ids = { id: envelope.requestId, clientId: envelope.clientId };
-    const request = parseRequest(incoming, service, address, ids, version);
+    const request = parseRequest(message, service, address, ids, version, body);
     envelope.version = request.version;
     const signed = {
       ...address,
       method: request.method,
       version: request.version,
       header: request.header,
-      rawHeaders: incoming.rawHeaders,
+      rawHeaders: message.rawHeaders,
     };
-    authorize(signed, account, clock.now());
-    const operation = this.#route(request);
-    if (incoming.headers.expect !== undefined) outgoing.writeContinue();
-    const reply = await run(operation, request, engine, around);
-    await sendReply(outgoing, envelope, reply);
-    return operation;
+    if (!isTrusted) authorize(signed, account, clock.now());
+    return { operation: this.#route(request), request };
   }
 
   /** What a request without a version is taken as: the account's choice, else the newest. */
@@ -172,7 +202,7 @@ class Door {
   }
 }
 
-function header(incoming: IncomingMessage, name: string): string | undefined {
+function header(incoming: Message, name: string): string | undefined {
   const value = incoming.headers[name];
   return typeof value === "string" ? value : undefined;
 }

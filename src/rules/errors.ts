@@ -165,6 +165,10 @@ export const errors = {
     "The uncommitted block count cannot exceed the maximum limit of 100,000 blocks.",
   ],
   BlockListTooLong: [400, "The block list may not contain more than 50,000 blocks."],
+  CannotVerifyCopySource: [
+    500,
+    "Could not verify the copy source within the specified time. Examine the HTTP status code and message for more information about the failure.",
+  ],
   ContainerAlreadyExists: [409, "The specified container already exists."],
   ContainerHasLegalHold: [
     409,
@@ -175,6 +179,10 @@ export const errors = {
     "The requested operation is not allowed as the container has a locked immutability policy.",
   ],
   ContainerNotFound: [404, "The specified container does not exist."],
+  CopyIdMismatch: [
+    409,
+    "The specified copy ID did not match the copy ID for the pending copy operation.",
+  ],
   DuplicateTagNames: [400, "The tags specified contain duplicate names."],
   EmptyTagName: [400, "The name of one of the tag key-value pairs is empty."],
   InvalidBlobOrBlock: [400, "The specified blob or block content is invalid."],
@@ -190,6 +198,38 @@ export const errors = {
   FeatureNotEnabled: [
     409,
     "The feature that this operation needs is switched off for the account.",
+  ],
+  BothUserTagsAndSourceTagsCopyPresent: [
+    400,
+    "x-ms-tags cannot be sent where the source's tags are to be copied.",
+    "BothUserTagsAndSourceTagsCopyPresentException",
+  ],
+  InvalidSourceBlobType: [409, "The copy source blob type is invalid for this operation."],
+  InvalidSourceBlobUrl: [
+    409,
+    "The source URL for incremental copy request must be valid Azure Storage blob URL.",
+  ],
+  IncrementalCopyBlobMismatch: [
+    409,
+    "The specified source blob is different than the copy source of the existing incremental copy blob.",
+  ],
+  IncrementalCopyOfEarlierVersionSnapshotNotAllowed: [
+    409,
+    "The specified snapshot is earlier than the last snapshot copied into the incremental copy blob.",
+  ],
+  IncrementalCopySourceMustBeSnapshot: [
+    409,
+    "The source for incremental copy request must be a snapshot.",
+  ],
+  OperationNotAllowedOnIncrementalCopyBlob: [
+    409,
+    "The specified operation is not allowed on an incremental copy blob.",
+  ],
+  NoPendingCopyOperation: [409, "There is currently no pending copy operation."],
+  PendingCopyOperation: [409, "There is currently a pending copy operation."],
+  SourceConditionNotMet: [
+    412,
+    "The source condition specified using HTTP conditional header(s) is not met.",
   ],
   OperationNotAllowedOnRootBlob: [
     403,
@@ -213,8 +253,10 @@ export type ErrorDetails = Readonly<Record<string, string>>;
 export class StorageError extends Error {
   readonly code: ErrorCode;
   readonly details: ErrorDetails;
+  /** Another status than the table's, where it depends on the case. */
+  readonly status: number;
 
-  constructor(code: ErrorCode, details: ErrorDetails = {}) {
+  constructor(code: ErrorCode, details: ErrorDetails = {}, status: number = errors[code][0]) {
     // A refusal is an answer, not a fault: no stack is worth gathering for it.
     const limit = Error.stackTraceLimit;
     Error.stackTraceLimit = 0;
@@ -222,6 +264,7 @@ export class StorageError extends Error {
     Error.stackTraceLimit = limit;
     this.code = code;
     this.details = details;
+    this.status = status;
   }
 }
 

@@ -117,6 +117,12 @@ export class Contents {
     return { kept: content, live: content };
   }
 
+  /** Two contents of the same bytes in place of one, each of which may be changed apart from the other. */
+  async copied(tx: WriteTx, content: Content): Promise<{ source: Content; copy: Content }> {
+    await this.share(tx, content);
+    return { source: content, copy: content };
+  }
+
   async shareChunk(tx: WriteTx, chunk: Chunk): Promise<void> {
     if (chunk.at === "heap") {
       await this.#count(tx, "heap", chunk.id, 1);

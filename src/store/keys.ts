@@ -4,6 +4,7 @@ import {
   chunkFileRecord,
   containerIdRecord,
   containerRecord,
+  copyRecord,
   countRecord,
   garbageRecord,
   piecesRecord,
@@ -31,6 +32,7 @@ import { number, subspace, text } from "./subspace.ts";
  *  16 version      container id, name, tick            -> BlobRecord          a state before the current one
  *  17 purge        time, tick                          -> PurgeRecord         what goes for good at that time
  *  18 deleted      account, name, tick                 -> ContainerRecord     a container that can be restored
+ *  20 copy         container id, name                  -> CopyRecord          not finished yet
  *  19 tag          account, key, value, container id, name -> TagRecord       current blobs by their tags
  */
 export const services = subspace(1, [text, text], serviceRecord);
@@ -47,4 +49,5 @@ export const containerIds = subspace(11, [text, text], containerIdRecord);
 export const versions = subspace(16, [number, text, number], blobRecord);
 export const purges = subspace(17, [number, number], purgeRecord);
 export const deletedContainers = subspace(18, [text, text, number], containerRecord);
+export const copies = subspace(20, [number, text], copyRecord);
 export const tagIndex = subspace(19, [text, text, text, number, text], tagRecord);

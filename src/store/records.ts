@@ -114,6 +114,34 @@ export type BlobRecord = Changed & {
   readonly expiresAt?: Instant;
   readonly immutability?: Policy;
   readonly legalHold?: true;
+  readonly copy?: CopyState;
+  /** Of an append blob: that nothing can be appended any more, and how many blocks were. */
+  readonly sealed?: true;
+  readonly blockCount?: number;
+  /** The SHA-256 of the key that the content is encrypted with, if a customer gave one. */
+  readonly customerKey?: string;
+};
+
+/** How a blob came from elsewhere, or is still coming. */
+export type CopyState = {
+  readonly id: string;
+  readonly source: string;
+  readonly status: "pending" | "success" | "aborted" | "failed";
+  readonly done: number;
+  readonly total: number;
+  readonly completedAt?: Instant;
+  readonly description?: string;
+};
+
+/** A copy that goes on in the background; its URL may hold a signature, and goes with the record. */
+export type CopyRecord = {
+  readonly id: string;
+  readonly url: string;
+  readonly endpoint: string;
+  readonly account: string;
+  readonly containerName: string;
+  readonly etag?: string;
+  readonly startedAt: Instant;
 };
 
 /** A block that no list has named yet. */
@@ -218,3 +246,4 @@ export const garbageRecord = json<GarbageRecord>();
 export const countRecord = json<number>();
 export const purgeRecord = json<PurgeRecord>();
 export const tagRecord = json<TagRecord>();
+export const copyRecord = json<CopyRecord>();

@@ -18,6 +18,7 @@ import { type ChunkFiles, CorruptFile } from "../../src/engine/files.ts";
 import { sqliteEngine } from "../../src/engine/sqlite/engine.ts";
 import type { Operation, Reply, Request } from "../../src/http/operation.ts";
 import { run } from "../../src/http/run.ts";
+import { copySources } from "../../src/http/source.ts";
 import { noConditions } from "../../src/rules/conditions.ts";
 import { StorageError } from "../../src/rules/errors.ts";
 import { NEWEST_VERSION } from "../../src/rules/versions.ts";
@@ -112,6 +113,9 @@ function call({ engine, contents }: Store, operation: Operation, sent: Sent): Pr
   return run(operation, request, engine, {
     contents,
     ids: randomIds,
+    doors: new Map(),
+    copies: { wake: () => {} },
+    sources: copySources({ doors: new Map(), ports: new Map(), hosts: [] }),
     settings: {
       rehydrateMs: 0,
       versioning: false,

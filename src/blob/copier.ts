@@ -1,0 +1,169 @@
+import type { Log } from "../base/log.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { Surroundings } from "../http/operation.ts";
+import { StorageError } from "../rules/errors.ts";
+import { sizeOf } from "../service/from-url.ts";
+import { changedNow } from "../service/resource.ts";
+import type { Staged } from "../store/content.ts";
+import { blobs, copies } from "../store/keys.ts";
+import type { BlobRecord, CopyRecord, CopyState, Piece } from "../store/records.ts";
+
+export type CopierOptions = {
+  readonly engine: Engine;
+  readonly around: Surroundings;
+  readonly log: Log;
+};
+
+const AT_ONCE = 2;
+const TOLD_MS = 1000;
+const TIME_LIMIT_MS = 14 * 24 * 3600 * 1000;
+
+type Key = readonly [container: bigint, name: string];
+
+type Running = {
+  readonly key: Key;
+  readonly isAborted: AbortController;
+  readonly ended: Promise<void>;
+};
+
+/** Thrown where a copy is not wanted any more. */
+class Aborted extends Error {}
+
+/**
+ * Fills the blobs whose copies go on after their request. What is under way is in the store, so a restart takes
+ * it up again; a copy that is aborted or overtaken lets go of what it has fetched.
+ */
+export class Copier {
+  readonly #options: CopierOptions;
+  readonly #running = new Map<string, Running>();
+  #isStopped = false;
+
+  constructor(options: CopierOptions) {
+    this.#options = options;
+  }
+
+  /** Takes up copies that wait, as many as may run at once. */
+  async wake(): Promise<void> {
+    if (this.#isStopped) return;
+    const { engine, log } = this.#options;
+    for (const { key, isAborted } of this.#running.values()) {
+      if ((await engine.read((tx) => copies.get(tx, ...key))) === undefined) isAborted.abort();
+    }
+    const limit = AT_ONCE + this.#running.size;
+    const waiting = await engine.read((tx) => copies.walk(tx, [], { limit }));
+    for (const { key, value } of waiting) {
+      const id = `${key[0]} ${key[1]}`;
+      if (this.#running.size >= AT_ONCE || this.#running.has(id) || this.#isStopped) continue;
+      const isAborted = new AbortController();
+      const ended = this.#copy(key, value, isAborted.signal)
+        .catch((error) => log.error("a copy failed", { error: String(error) }))
+        .finally(() => {
+          this.#running.delete(id);
+          void this.wake().catch((error) => log.error("copies wait", { error: String(error) }));
+        });
+      this.#running.set(id, { key, isAborted, ended });
+    }
+  }
+
+  /** Ends what is under way; the next start takes it up again. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    for (const { isAborted } of this.#running.values()) isAborted.abort();
+    await Promise.all([...this.#running.values()].map(({ ended }) => ended));
+  }
+
+  async #copy(key: Key, copy: CopyRecord, isAborted: AbortSignal): Promise<void> {
+    const { engine, around } = this.#options;
+    const { contents } = around;
+    try {
+      const staged = await this.#fetched(key, copy, isAborted);
+      const done = await engine.write(async (tx) => {
+        const found = pendingCopy(await blobs.get(tx, ...key), copy.id);
+        if (found === undefined) return false;
+        const pieces = contents.keep(tx, staged).map((chunk): Piece => ({ chunk }));
+        const state: CopyState = { ...found.copy, status: "success", done: staged.size };
+        blobs.put(tx, key, {
+          ...found,
+          ...changedNow(tx),
+          size: staged.size,
+          content: contents.made(tx, pieces),
+          copy: { ...state, completedAt: tx.now },
+        });
+        copies.delete(tx, ...key);
+        return true;
+      });
+      if (!done) contents.discard(staged);
+    } catch (error) {
+      if (error instanceof Aborted || isAborted.aborted) return;
+      await this.#fail(key, copy, error);
+    }
+  }
+
+  /** The source's bytes; how far they have come is told about once in a second. */
+  async #fetched(key: Key, copy: CopyRecord, isAborted: AbortSignal): Promise<Staged> {
+    const { around } = this.#options;
+    const headers: Record<string, string> =
+      copy.etag === undefined ? {} : { "if-match": copy.etag };
+    const url = new URL(copy.url);
+    const source = await around.sources.open({ url, method: "GET", headers }, copy);
+    let count = 0;
+    let told = performance.now();
+    isAborted.addEventListener("abort", () => source.close(), { once: true });
+    const tell = (bytes: number) => this.#tell(key, copy, bytes);
+    async function* counted() {
+      for await (const part of source.stream()) {
+        count += part.length;
+        if (performance.now() - told > TOLD_MS) {
+          told = performance.now();
+          await tell(count);
+        }
+        if (isAborted.aborted) throw new Aborted();
+        yield part;
+      }
+    }
+    try {
+      return await around.contents.stage(counted(), sizeOf(source));
+    } finally {
+      source.close();
+    }
+  }
+
+  async #tell(key: Key, { id, startedAt }: CopyRecord, done: number): Promise<void> {
+    await this.#options.engine.write(async (tx) => {
+      const found = pendingCopy(await blobs.get(tx, ...key), id);
+      if (found === undefined) throw new Aborted();
+      if (tx.now - startedAt > TIME_LIMIT_MS) throw new TooLate();
+      blobs.put(tx, key, { ...found, copy: { ...found.copy, done } });
+    });
+  }
+
+  async #fail(key: Key, { id }: CopyRecord, error: unknown): Promise<void> {
+    const description = describe(error);
+    await this.#options.engine.write(async (tx) => {
+      copies.delete(tx, ...key);
+      const found = pendingCopy(await blobs.get(tx, ...key), id);
+      if (found === undefined) return;
+      const copy: CopyState = { ...found.copy, status: "failed", completedAt: tx.now, description };
+      blobs.put(tx, key, { ...found, ...changedNow(tx), copy });
+    });
+  }
+}
+
+/** Thrown where a copy takes longer than Azure lets one take. */
+class TooLate extends Error {}
+
+/** How a failed copy tells why, in the form of "Copy Blob", x-ms-copy-status-description. */
+function describe(error: unknown): string {
+  if (error instanceof TooLate) {
+    return '500 OperationCancelled "The copy exceeded the maximum allowed time."';
+  }
+  if (error instanceof StorageError) {
+    return `${error.status} ${error.code} "${error.details.Reason ?? error.message}"`;
+  }
+  return '500 InternalError "The copy failed when reading the source."';
+}
+
+type Pending = BlobRecord & { readonly copy: CopyState };
+
+const pendingCopy = (record: BlobRecord | undefined, id: string): Pending | undefined =>
+  record?.copy?.status === "pending" && record.copy.id === id ? (record as Pending) : undefined;

@@ -1,0 +1,410 @@
+import type { Instant } from "../base/time.ts";
+import { childText, parseXml } from "../base/xml.ts";
+import type { ReadTx, WriteTx } from "../engine/engine.ts";
+import { parseConditions, tagCondition } from "../http/conditions.ts";
+import { IMMUTABILITY_HEADERS } from "../http/heeded.ts";
+import {
+  type Call,
+  createOperation,
+  type HeaderValue,
+  type LocalSource,
+  type Received,
+  type Reply,
+  type Request,
+  type Surroundings,
+  writeOperation,
+} from "../http/operation.ts";
+import { parseAddress, parseRequest } from "../http/parse.ts";
+import { noBody } from "../http/receive.ts";
+import { isCovered, sourceUrlOf, withoutSignature } from "../http/source.ts";
+import { failedCondition } from "../rules/conditions.ts";
+import { invalidHeader, StorageError } from "../rules/errors.ts";
+import { noMetadata } from "../rules/metadata.ts";
+import { meetsTags } from "../rules/tag-expressions.ts";
+import { checkedTags, type Tags } from "../rules/tags.ts";
+import { type Rehydration, tierAt } from "../rules/tiers.ts";
+import { fetchSource, sizeOf, sourceAskOf } from "../service/from-url.ts";
+import { changedNow } from "../service/resource.ts";
+import { copies, uncommitted } from "../store/keys.ts";
+import type { BlobRecord, CopyState, HttpHeaders, Piece } from "../store/records.ts";
+import { dropBlocks } from "../store/sweep.ts";
+import { stateHeaders } from "./blob-headers.ts";
+import { newBlobOf, overwrite, priorityOf } from "./block-blob.ts";
+import { blobPlace } from "./place.ts";
+import { type BlobPlace, putBlobRecord, theBlob } from "./resource.ts";
+
+const SYNC_SIZE_MAX = 256 * 1024 * 1024;
+
+/** The headers of Copy Blob and Copy Blob From URL, beside those of every new blob. */
+function copyInput(request: Request) {
+  const seal = request.header("x-ms-seal-blob")?.toLowerCase();
+  if (seal !== undefined && seal !== "true" && seal !== "false") {
+    throw invalidHeader("x-ms-seal-blob", seal);
+  }
+  return {
+    ...newBlobOf(request),
+    url: sourceUrlOf(request),
+    conditions: parseConditions(request.header, "x-ms-source-"),
+    ifTags: tagCondition(request.header, "x-ms-source-if-tags"),
+    priority: priorityOf(request),
+    isSealed: seal === "true",
+    copiesTags: copiesTags(request),
+  };
+}
+
+type CopyInput = ReturnType<typeof copyInput>;
+
+/** Whether the source's tags are to be copied; then none may be sent. */
+export function copiesTags(request: Request): boolean {
+  const name = "x-ms-copy-source-tag-option";
+  const option = request.header(name);
+  if (option === undefined || option.toUpperCase() === "REPLACE") return false;
+  if (option.toUpperCase() !== "COPY") throw invalidHeader(name, option);
+  if (request.header("x-ms-tags") !== undefined) {
+    throw new StorageError("BothUserTagsAndSourceTagsCopyPresent");
+  }
+  return true;
+}
+
+const COPY_HEADERS = ["x-ms-source-if-tags", "x-ms-copy-source", ...IMMUTABILITY_HEADERS];
+
+/**
+ * Within this server a copy shares the bytes of its source and is done at once; from elsewhere it goes on after
+ * the answer (http/source.ts says from where, blob/copier.ts how).
+ */
+export const copyBlob = createOperation({
+  name: "Copy Blob",
+  match: { method: "PUT", on: "blob", header: { name: "x-ms-copy-source" } },
+  allow: { sas: "cw", resource: "o" },
+  heeds: COPY_HEADERS,
+  guard: { on: theBlob, conditions: "create", lease: "guarded" },
+  input: copyInput,
+  async prepare(request, input: CopyInput, around) {
+    const own = await ownSource(request, input.url, around);
+    if (own !== undefined) return noBody;
+    if (input.ifTags !== undefined) {
+      throw new StorageError("UnsupportedHeader", { HeaderName: "x-ms-source-if-tags" });
+    }
+    const source = await around.sources.open(sourceAskOf(request, "HEAD", false), request);
+    source.close();
+    sizeOf(source);
+    return { ...noBody, source };
+  },
+  async apply(call) {
+    const { request, input, received, around } = call;
+    const own = around.sources.local(input.url, request);
+    if (received.source === undefined && own !== undefined) return copiedHere(call, own);
+    return begunCopy(call, received.source as NonNullable<Received["source"]>);
+  },
+});
+
+export const copyBlobFromUrl = createOperation({
+  name: "Copy Blob From URL",
+  match: {
+    method: "PUT",
+    on: "blob",
+    header: { name: "x-ms-copy-source" },
+    also: { name: "x-ms-requires-sync", value: "true" },
+  },
+  allow: { sas: "cw", resource: "o" },
+  heeds: COPY_HEADERS,
+  guard: { on: theBlob, conditions: "create", lease: "guarded" },
+  input: copyInput,
+  async prepare(request, input: CopyInput, around) {
+    const own = await ownSource(request, input.url, around);
+    const isChecked = request.header("x-ms-source-content-md5") !== undefined;
+    if (own !== undefined && !isChecked) return noBody;
+    return fetchSource(request, around, { sizeMax: SYNC_SIZE_MAX, withRange: false });
+  },
+  async apply(call) {
+    const { tx, found, input, received, request, around } = call;
+    const own = around.sources.local(input.url, request);
+    if (received.source === undefined && own !== undefined) {
+      return copiedHere(call, own, { sizeMax: SYNC_SIZE_MAX });
+    }
+    if (found !== undefined && found.type !== "BlockBlob")
+      throw new StorageError("InvalidBlobType");
+    const source = received.source as NonNullable<Received["source"]>;
+    const size = received.staged.size;
+    const record = await writtenCopy(call, {
+      ...facts(source),
+      type: "BlockBlob",
+      size,
+      content: around.contents.made(
+        tx,
+        around.contents.keep(tx, received.staged).map((chunk): Piece => ({ chunk })),
+      ),
+      copy: finished(copyState(call, size), tx.now),
+    });
+    const headers = { "Content-MD5": received.md5, "x-ms-content-crc64": received.crc64 };
+    return copyReply(record, headers);
+  },
+});
+
+type CopyCall = Call<WriteTx, CopyInput, BlobPlace, BlobRecord | undefined>;
+
+/** A source that is a blob of this server and that the caller may read; undefined if it is elsewhere. */
+async function ownSource(
+  request: Request,
+  url: URL,
+  { sources }: Surroundings,
+): Promise<LocalSource | undefined> {
+  const own = sources.local(url, request);
+  if (own?.service !== "blob") return undefined;
+  if (!isCovered(own, request)) {
+    const ask = sourceAskOf(request, "HEAD", false);
+    (await sources.open(ask, request)).close(); // refuses what the caller may not read
+  }
+  return own;
+}
+
+const place = { name: "blob", operations: [], place: blobPlace } as const;
+
+/** What a source of ours is, in this transaction. */
+async function foundSource(tx: ReadTx, { message }: LocalSource) {
+  const ids = { id: "", clientId: undefined };
+  const request = parseRequest(message, place, parseAddress(message, false), ids, undefined);
+  theBlob.check?.(request);
+  try {
+    return await theBlob.find(tx, request);
+  } catch (error) {
+    if (error instanceof StorageError) return undefined;
+    throw error;
+  }
+}
+
+/** A copy whose source is here: one transaction judges both ends and shares the bytes. */
+async function copiedHere(
+  call: CopyCall,
+  own: LocalSource,
+  { sizeMax }: { sizeMax?: number } = {},
+): Promise<Reply> {
+  const { tx, found, input, around } = call;
+  const from = await foundSource(tx, own);
+  const source = from?.found;
+  if (from === undefined || source === undefined) {
+    const Reason = "The source does not exist.";
+    throw new StorageError("CannotVerifyCopySource", { Reason }, 404);
+  }
+  refuseSource(source, input);
+  if (sizeMax !== undefined) {
+    if (source.type !== "BlockBlob") throw new StorageError("InvalidSourceBlobType");
+    if (source.size > sizeMax) {
+      const Reason = "The source is too large.";
+      throw new StorageError("CannotVerifyCopySource", { Reason }, 409);
+    }
+  }
+  if (source.copy?.status === "pending") throw new StorageError("PendingCopyOperation");
+  if (found !== undefined && found.type !== source.type) throw new StorageError("InvalidBlobType");
+  const { source: kept, copy } = await around.contents.copied(tx, source.content);
+  if (kept !== source.content) putBlobRecord(tx, from.place, { ...source, content: kept });
+  const record = await writtenCopy(call, {
+    ...carried(source),
+    content: copy,
+    ...(input.isSealed ? { sealed: true as const } : {}),
+    ...(input.copiesTags && source.tags !== undefined ? { tags: source.tags } : {}),
+    ...rehydrated(source, call),
+    copy: finished(copyState(call, source.size), tx.now),
+  });
+  return copyReply(record);
+}
+
+/** What a copy has from its source: all but what is the place's own, or is said anew. */
+function carried(source: BlobRecord) {
+  const {
+    etag: _etag,
+    modifiedAt: _modifiedAt,
+    createdAt: _createdAt,
+    lease: _lease,
+    tags: _tags,
+    tier: _tier,
+    tierChangedAt: _tierChangedAt,
+    rehydration: _rehydration,
+    encryptionScope: _encryptionScope,
+    version: _version,
+    expiresAt: _expiresAt,
+    immutability: _immutability,
+    legalHold: _legalHold,
+    copy: _copy,
+    ...rest
+  } = source;
+  return rest;
+}
+
+/** The conditions on a source fail with 412, whichever they are ("Specifying conditional headers"). */
+function refuseSource(source: BlobRecord, { conditions, ifTags }: CopyInput): void {
+  const isMet = failedCondition(conditions, source, "snapshot") === undefined;
+  if (!isMet || (ifTags !== undefined && !meetsTags(ifTags, source.tags))) {
+    throw new StorageError("SourceConditionNotMet");
+  }
+}
+
+/** An archived blob can be copied only into another tier of its account, and takes its time to get there. */
+function rehydrated(source: BlobRecord, { tx, input, around, place, request }: CopyCall) {
+  if (tierAt(source, tx.now).tier !== "Archive") return {};
+  if (input.tier === undefined) throw new StorageError("BlobArchived");
+  if (input.tier === "Archive" || place.account !== request.account) return {};
+  const rehydration: Rehydration = {
+    to: input.tier,
+    priority: input.priority,
+    endsAt: tx.now + around.settings.rehydrateMs,
+  };
+  return { rehydration };
+}
+
+type Copied = Pick<BlobRecord, "headers" | "metadata" | "type" | "size" | "content"> &
+  Partial<BlobRecord> & { readonly copy: CopyState };
+
+/** Stores the copy over what was there; what the request says of it counts before what the source had. */
+async function writtenCopy(call: CopyCall, copied: Copied): Promise<BlobRecord> {
+  const { tx, place, found, input, around } = call;
+  const { container, name } = place;
+  if ((await uncommitted.get(tx, container, name)) !== undefined) {
+    await dropBlocks(tx, around.contents, container, name);
+  }
+  const { metadata, tags, tier, encryptionScope, held } = input;
+  const { rehydration, ...rest } = copied;
+  const record = await overwrite(call, found, {
+    ...rest,
+    metadata: metadata === noMetadata ? copied.metadata : metadata,
+    tags: tags ?? copied.tags,
+    tier: rehydration === undefined ? tier : "Archive",
+    encryptionScope,
+    held,
+  });
+  if (rehydration === undefined) return record;
+  const rehydrating = { ...record, rehydration };
+  putBlobRecord(tx, place, rehydrating);
+  return rehydrating;
+}
+
+const copyState = ({ around, input }: CopyCall, total: number): CopyState => ({
+  id: around.ids.guid(),
+  source: withoutSignature(input.url),
+  status: "pending",
+  done: 0,
+  total,
+});
+
+const finished = (copy: CopyState, now: Instant): CopyState => ({
+  ...copy,
+  status: "success",
+  done: copy.total,
+  completedAt: now,
+});
+
+const copyReply = (record: BlobRecord, more: Record<string, HeaderValue> = {}): Reply => ({
+  status: 202,
+  headers: {
+    ...stateHeaders(record),
+    ...more,
+    "x-ms-copy-id": record.copy?.id,
+    "x-ms-copy-status": record.copy?.status,
+  },
+});
+
+/** What a source elsewhere tells of itself. */
+export function facts({ header, metadata }: NonNullable<Received["source"]>) {
+  const texts: Record<keyof HttpHeaders, string | undefined> = {
+    contentType: header("content-type"),
+    contentEncoding: header("content-encoding"),
+    contentLanguage: header("content-language"),
+    contentDisposition: header("content-disposition"),
+    cacheControl: header("cache-control"),
+    contentMd5: header("content-md5"),
+  };
+  const headers: HttpHeaders = Object.fromEntries(
+    Object.entries(texts).filter(([, text]) => text !== undefined),
+  );
+  return { headers, metadata: Object.fromEntries(metadata) };
+}
+
+/** Begins a copy from elsewhere: the blob is there, empty, until the copier has filled it. */
+async function begunCopy(call: CopyCall, source: NonNullable<Received["source"]>): Promise<Reply> {
+  const { tx, request, place, found, input, around } = call;
+  const sent = source.header("x-ms-blob-type");
+  const type = (["PageBlob", "AppendBlob"] as const).find((name) => name === sent) ?? "BlockBlob";
+  if (found !== undefined && found.type !== type) throw new StorageError("InvalidBlobType");
+  const copy = copyState(call, Number(source.header("content-length")));
+  const record = await writtenCopy(call, {
+    ...facts(source),
+    type,
+    size: 0,
+    content: { pieces: [] },
+    copy,
+  });
+  const etag = source.header("etag");
+  copies.put(tx, [place.container, place.name], {
+    id: copy.id,
+    url: input.url.href,
+    endpoint: request.endpoint,
+    account: request.account,
+    containerName: place.containerName,
+    ...(etag === undefined ? {} : { etag }),
+    startedAt: tx.now,
+  });
+  tx.afterCommit(() => around.copies.wake());
+  return copyReply(record);
+}
+
+export const abortCopyBlob = writeOperation({
+  name: "Abort Copy Blob",
+  match: {
+    method: "PUT",
+    on: "blob",
+    comp: "copy",
+    header: { name: "x-ms-copy-action", value: "abort" },
+  },
+  allow: { sas: "w", resource: "o" },
+  guard: { on: theBlob, conditions: "none", lease: "guarded" },
+  input({ query }) {
+    const id = query.get("copyid");
+    if (id !== undefined) return id;
+    throw new StorageError("MissingRequiredQueryParameter", { QueryParameterName: "copyid" });
+  },
+  async apply({ tx, place, found, input: id, around }) {
+    const { copy } = found;
+    if (copy?.status !== "pending") throw new StorageError("NoPendingCopyOperation");
+    if (copy.id !== id) throw new StorageError("CopyIdMismatch");
+    await around.contents.release(tx, found.content);
+    copies.delete(tx, place.container, place.name);
+    tx.afterCommit(() => around.copies.wake());
+    putBlobRecord(tx, place, {
+      ...found,
+      ...changedNow(tx),
+      size: 0,
+      content: { pieces: [] },
+      copy: { ...copy, status: "aborted", completedAt: tx.now },
+    });
+    return { status: 204, headers: {} };
+  },
+});
+
+/** The tags of a source, where the request asks for them to be copied. */
+export async function sourceTags(
+  request: Request,
+  around: Surroundings,
+): Promise<Tags | undefined> {
+  if (!copiesTags(request)) return undefined;
+  const url = new URL(sourceUrlOf(request));
+  url.searchParams.set("comp", "tags");
+  const ask = { ...sourceAskOf(request, "GET", false), url };
+  const source = await around.sources.open(ask, request);
+  const parts: Uint8Array[] = [];
+  try {
+    let size = 0;
+    for await (const part of source.stream()) {
+      size += part.length;
+      if (size > 64 * 1024) throw new StorageError("TagsTooLarge");
+      parts.push(part);
+    }
+  } finally {
+    source.close();
+  }
+  const [set] = parseXml(Buffer.concat(parts)).children;
+  const pairs = (set?.children ?? []).map((tag): [string, string] => [
+    childText(tag, "Key") ?? "",
+    childText(tag, "Value") ?? "",
+  ]);
+  return checkedTags(pairs);
+}

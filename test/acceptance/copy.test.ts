@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { after, before, describe, test } from "node:test";
+import { BlobServiceClient, type ContainerClient } from "@azure/storage-blob";
+import { send } from "./raw.ts";
+import { startServer, type TestServer } from "./server.ts";
+
+let server: TestServer;
+let container: ContainerClient;
+before(async () => {
+  server = await startServer();
+  const service = BlobServiceClient.fromConnectionString(server.connectionString, {
+    retryOptions: { maxTries: 1 },
+  });
+  container = service.getContainerClient("copies");
+  await container.create();
+});
+after(() => server.stop());
+
+const text = async (name: string) =>
+  (await container.getBlobClient(name).downloadToBuffer()).toString();
+
+/** Another server, whose answers the test decides. */
+async function elsewhere(answer: Parameters<typeof createServer>[1]): Promise<[Server, string]> {
+  const other = createServer(answer as never);
+  other.listen(0, "127.0.0.1");
+  await once(other, "listening");
+  return [other, `http://127.0.0.1:${(other.address() as AddressInfo).port}/source`];
+}
+
+describe("copies within the server", () => {
+  test("Copy Blob: at once, with headers, metadata and blocks; tags are not copied", async () => {
+    const source = container.getBlockBlobClient("source");
+    await source.stageBlock(btoa("block-1"), "one ", 4);
+    await source.stageBlock(btoa("block-2"), "two", 3);
+    await source.commitBlockList([btoa("block-1"), btoa("block-2")], {
+      metadata: { k: "v" },
+      blobHTTPHeaders: { blobContentType: "text/plain" },
+      tags: { t: "1" },
+    });
+    const copy = container.getBlockBlobClient("copy");
+    const poller = await copy.beginCopyFromURL(source.url);
+    const done = await poller.pollUntilDone();
+    assert.equal(done.copyStatus, "success");
+    assert.equal(await text("copy"), "one two");
+    const properties = await copy.getProperties();
+    assert.equal(properties.contentType, "text/plain");
+    assert.deepEqual(properties.metadata, { k: "v" });
+    assert.equal(properties.copyProgress, "7/7");
+    assert.equal(properties.tagCount, undefined);
+    const { committedBlocks = [] } = await copy.getBlockList("committed");
+    assert.deepEqual(
+      committedBlocks.map(({ name }) => name),
+      [btoa("block-1"), btoa("block-2")],
+    );
+    await source.delete();
+    assert.equal(await text("copy"), "one two");
+  });
+
+  test("Copy Blob From URL, Put Blob From URL, Put Block From URL", async () => {
+    const source = container.getBlockBlobClient("sync-source");
+    await source.upload("0123456789", 10, { tags: { a: "b" } });
+    const copy = container.getBlockBlobClient("sync-copy");
+    const sync = await copy.syncCopyFromURL(source.url, { copySourceTags: "COPY" });
+    assert.equal(sync.copyStatus, "success");
+    assert.deepEqual((await copy.getTags()).tags, { a: "b" });
+    const put = container.getBlockBlobClient("sync-put");
+    await put.syncUploadFromURL(source.url, { copySourceTags: "COPY" });
+    assert.equal(await text("sync-put"), "0123456789");
+    assert.deepEqual((await put.getTags()).tags, { a: "b" });
+    const block = container.getBlockBlobClient("sync-block");
+    await block.stageBlockFromURL(btoa("1"), source.url, 3, 4);
+    await block.commitBlockList([btoa("1")]);
+    assert.equal(await text("sync-block"), "3456");
+  });
+
+  test("conditions on the source fail with 412 SourceConditionNotMet", async () => {
+    const source = container.getBlockBlobClient("conditions");
+    await source.upload("x", 1);
+    for (const more of [{}, { "x-ms-requires-sync": "true" }, { "x-ms-blob-type": "BlockBlob" }]) {
+      const headers = { "x-ms-copy-source": source.url, "x-ms-source-if-match": '"0x1"', ...more };
+      const reply = await send(server, { method: "PUT", path: "/copies/refused", headers });
+      assert.deepEqual([reply.status, reply.code], [412, "SourceConditionNotMet"]);
+    }
+  });
+
+  const bad: [what: string, headers: Record<string, string>, status: number, code: string][] = [
+    ["no URL", { "x-ms-copy-source": "nothing" }, 400, "InvalidHeaderValue"],
+    ["a file", { "x-ms-copy-source": "file:///etc/passwd" }, 400, "InvalidHeaderValue"],
+  ];
+  for (const [what, headers, status, code] of bad) {
+    test(`Copy Blob refuses ${what}`, async () => {
+      const reply = await send(server, { method: "PUT", path: "/copies/refused", headers });
+      assert.deepEqual([reply.status, reply.code], [status, code]);
+    });
+  }
+
+  test("Copy Blob: a source that is not there is 404", async () => {
+    const headers = { "x-ms-copy-source": `${server.url}/copies/none` };
+    const reply = await send(server, { method: "PUT", path: "/copies/refused", headers });
+    assert.deepEqual([reply.status, reply.code], [404, "CannotVerifyCopySource"]);
+  });
+});
+
+describe("copies from elsewhere", () => {
+  test("Copy Blob is pending until the source has sent all, and then has its bytes", async () => {
+    let finish = () => {};
+    const held = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    const [other, url] = await elsewhere((request, reply) => {
+      reply.writeHead(200, { "Content-Length": 10, ETag: '"e"', "Content-Type": "text/x" });
+      if (request.method === "HEAD") return void reply.end();
+      reply.write("01234");
+      void held.then(() => reply.end("56789"));
+    });
+    const copy = container.getBlockBlobClient("remote");
+    const poller = await copy.beginCopyFromURL(url, { intervalInMs: 20 });
+    assert.equal((await copy.getProperties()).copyStatus, "pending");
+    await assert.rejects(copy.upload("x", 1), { code: "PendingCopyOperation" });
+    await assert.rejects(copy.delete(), { code: "PendingCopyOperation" });
+    finish();
+    await poller.pollUntilDone();
+    assert.equal(await text("remote"), "0123456789");
+    assert.equal((await copy.getProperties()).contentType, "text/x");
+    other.close();
+  });
+
+  test("Abort Copy Blob leaves an empty blob", async () => {
+    const [other, url] = await elsewhere((request, reply) => {
+      reply.writeHead(200, { "Content-Length": 10 });
+      if (request.method === "HEAD") reply.end();
+      else reply.write("01234");
+    });
+    const copy = container.getBlockBlobClient("aborted");
+    await copy.beginCopyFromURL(url);
+    const { copyId = "" } = await copy.getProperties();
+    await assert.rejects(copy.abortCopyFromURL("00000000-0000-0000-0000-000000000000"), {
+      code: "CopyIdMismatch",
+    });
+    await copy.abortCopyFromURL(copyId);
+    const properties = await copy.getProperties();
+    assert.deepEqual([properties.copyStatus, properties.contentLength], ["aborted", 0]);
+    await assert.rejects(copy.abortCopyFromURL(copyId), { code: "NoPendingCopyOperation" });
+    other.closeAllConnections();
+    other.close();
+  });
+
+  test("a redirect is not followed, a host that is not listed is not read", async () => {
+    const [other, url] = await elsewhere((_request, reply) => {
+      reply.writeHead(302, { Location: server.url }).end();
+    });
+    const refused = async (source: string) => {
+      const headers = { "x-ms-copy-source": source, "x-ms-requires-sync": "true" };
+      const reply = await send(server, { method: "PUT", path: "/copies/refused", headers });
+      return [reply.status, reply.code];
+    };
+    assert.deepEqual(await refused(url), [409, "CannotVerifyCopySource"]);
+    assert.deepEqual(await refused("http://169.254.169.254/latest"), [
+      403,
+      "CannotVerifyCopySource",
+    ]);
+    other.close();
+  });
+});
