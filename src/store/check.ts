@@ -1,8 +1,19 @@
 import type { Engine, ReadTx } from "../engine/engine.ts";
 import type { ChunkFiles } from "../engine/files.ts";
 import { Contents } from "./content.ts";
-import { blobs, blocks, chunkFiles, pieces, snapshots, versions } from "./keys.ts";
+import {
+  blobs,
+  blocks,
+  chunkFiles,
+  layers,
+  pieces,
+  snapshots,
+  sparseParts,
+  sparses,
+  versions,
+} from "./keys.ts";
 import type { BlobRecord, Chunk, Content } from "./records.ts";
+import { idOf } from "./sparse-rows.ts";
 
 const BATCH = 200;
 
@@ -29,6 +40,11 @@ export async function check(
   };
   const readAll = async (what: string, content: Content, size: number) => {
     records++;
+    if ("sparse" in content) {
+      const isThere = await engine.read((tx) => sparses.get(tx, idOf(content.sparse)));
+      if (isThere === undefined) problem(`${what}: its content ${content.sparse} is missing`);
+      return; // its parts are read below, each once, however many share them
+    }
     try {
       const opened = await engine.read((tx) =>
         contents.open(tx, content, { start: 0, count: size }),
@@ -83,6 +99,19 @@ export async function check(
       for (const { chunk } of page) use(chunk);
     },
   );
+  await checkLayers(engine, problem);
+  await each(
+    engine,
+    (tx, from) => sparseParts.walk(tx, [], from),
+    sparseParts.packed,
+    async ([rows, offset], { chunk }) => {
+      if (chunk === undefined) return;
+      use(chunk);
+      const what = `part at ${offset} of ${rows.toString(16)}`;
+      const whole = { pieces: [{ chunk }] };
+      await readAll(what, whole, chunk.size);
+    },
+  );
   const named = new Set<string>();
   await each(
     engine,
@@ -109,6 +138,44 @@ export async function check(
   for (const name of named) problem(`chunk file ${name}: it is missing`);
   say(`${records} records with ${bytes} bytes read, ${problems} problems`);
   return problems;
+}
+
+/** That every layer is counted as often as contents begin at it, and known to the one it stands on. */
+async function checkLayers(engine: Engine, problem: (line: string) => void): Promise<void> {
+  const contents = new Map<string, number>();
+  const layer = (tx: ReadTx, id: string) => layers.get(tx, idOf(id), 0n);
+  await each(
+    engine,
+    (tx, from) => sparses.walk(tx, [], from),
+    sparses.packed,
+    async ([id], { top }) => {
+      contents.set(top, (contents.get(top) ?? 0) + 1);
+      const found = await engine.read((tx) => layer(tx, top));
+      if (found == null) problem(`content ${id.toString(16)}: its layer ${top} is missing`);
+    },
+  );
+  await each(
+    engine,
+    (tx, from) => layers.walk(tx, [], from),
+    layers.packed,
+    async ([number, above], value) => {
+      const id = number.toString(16);
+      if (value === null) {
+        const child = await engine.read((tx) => layer(tx, above.toString(16)));
+        if (child?.parent !== id)
+          problem(`layer ${id}: ${above.toString(16)} does not stand on it`);
+        return;
+      }
+      const count = contents.get(id) ?? 0;
+      if (count !== value.contents) {
+        problem(`layer ${id}: ${count} contents begin at it, ${value.contents} are counted`);
+      }
+      const { parent } = value;
+      if (parent === undefined) return;
+      const isKnown = await engine.read((tx) => layers.get(tx, idOf(parent), number));
+      if (isKnown === undefined) problem(`layer ${id}: its parent ${parent} does not know it`);
+    },
+  );
 }
 
 type Rows<K, V> = readonly { readonly key: K; readonly value: V }[];

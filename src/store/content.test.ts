@@ -71,7 +71,7 @@ function openStore() {
     async read(content: Content, start: number, count: number): Promise<Buffer> {
       return gathered(await this.open(content, start, count));
     },
-    share: (content: Content) => engine.write((tx) => contents.share(tx, content)),
+    share: (content: Content) => engine.write((tx) => contents.copied(tx, content)),
     release: (content: Content) => engine.write((tx) => contents.release(tx, content)),
     /** All that is kept: keys, values of the heap, files. */
     async left(): Promise<{ keys: number; heap: number; files: number }> {
@@ -330,7 +330,7 @@ suite("sweep", () => {
       await store.engine.write(async (tx) => {
         blobs.put(tx, [id, `b${i}`], blobOf(content, size));
         if (i % 3 !== 0) return;
-        await store.contents.share(tx, content);
+        await store.contents.copied(tx, content);
         snapshots.put(tx, [id, `b${i}`, tx.tick()], blobOf(content, size));
       });
     }

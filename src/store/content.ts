@@ -5,6 +5,7 @@ import { type ChunkFiles, CorruptFile, type StoredFile } from "../engine/files.t
 import type { Range } from "../rules/ranges.ts";
 import { chunkFiles, garbage, pieces, references } from "./keys.ts";
 import type { Chunk, Content, Piece } from "./records.ts";
+import { SparseContents } from "./sparse.ts";
 
 /** Up to this size a chunk is a value in the engine's heap, above it a file; measured in DESIGN section 4. */
 export const HEAP_CHUNK_MAX = 64 * 1024;
@@ -30,12 +31,15 @@ export type Opened = {
 export class Contents {
   readonly #engine: Engine;
   readonly #files: ChunkFiles;
+  /** What is written in place: page blobs and files. */
+  readonly sparse: SparseContents;
   /** The lists that are being read now, and by how many. */
   readonly #held = new Map<string, number>();
 
   constructor(engine: Engine, files: ChunkFiles) {
     this.#engine = engine;
     this.#files = files;
+    this.sparse = new SparseContents(engine, files, this);
   }
 
   /** Takes in a body of `size` bytes; a large one is on the disk when this resolves. */
@@ -105,16 +109,17 @@ export class Contents {
     return { list: list.toString(16) };
   }
 
-  /** Counts one more record that names this content. */
-  async share(tx: WriteTx, content: Content): Promise<void> {
+  /** The same bytes for one more record, which names what this gives; nothing is copied. */
+  async copied(tx: WriteTx, content: Content): Promise<Content> {
+    if ("sparse" in content) return this.sparse.fork(tx, content);
     if ("list" in content) await this.#count(tx, "list", content.list, 1);
     else for (const { chunk } of content.pieces) await this.shareChunk(tx, chunk);
+    return content;
   }
 
   /** Two contents in place of one: `kept` stays as it is for ever, `live` may be changed. */
   async preserved(tx: WriteTx, content: Content): Promise<{ kept: Content; live: Content }> {
-    await this.share(tx, content);
-    return { kept: content, live: content };
+    return { kept: await this.copied(tx, content), live: content };
   }
 
   /** Two contents of the same bytes in place of one, each of which may be changed apart from the other. */
@@ -135,7 +140,9 @@ export class Contents {
 
   /** Counts one record less; bytes that nobody names any more are freed, a long list of them later. */
   async release(tx: WriteTx, content: Content): Promise<void> {
-    if ("list" in content) {
+    if ("sparse" in content) {
+      await this.sparse.release(tx, content);
+    } else if ("list" in content) {
       const left = await this.#count(tx, "list", content.list, -1);
       if (left === 0) garbage.put(tx, [tx.tick()], { list: content.list });
     } else {
@@ -164,8 +171,9 @@ export class Contents {
     return this.#held.has(list);
   }
 
-  /** All pieces of a content, in order. */
+  /** All pieces of a content, in order; what is written in place has none. */
   async pieces(tx: ReadTx, content: Content): Promise<readonly Piece[]> {
+    if ("sparse" in content) return [];
     if ("pieces" in content) return content.pieces;
     const list = BigInt(`0x${content.list}`);
     const rows = await pieces.walk(tx, [list], { limit: Number.MAX_SAFE_INTEGER });
@@ -175,6 +183,7 @@ export class Contents {
   /** Prepares to send a range; from here on the bytes stay, whatever happens to the records. */
   async open(tx: ReadTx, content: Content, range: Range): Promise<Opened> {
     if (range.count === 0) return { bytes: [], stream: emptyStream, close: () => {} };
+    if ("sparse" in content) return this.sparse.open(tx, content, range);
     if ("list" in content) {
       const close = this.#holdList(content.list);
       return { stream: () => this.#streamOfList(content.list, range), close };

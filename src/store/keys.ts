@@ -7,12 +7,19 @@ import {
   copyRecord,
   countRecord,
   garbageRecord,
+  json,
   piecesRecord,
   purgeRecord,
   serviceRecord,
   tagRecord,
   uncommittedRecord,
 } from "./records.ts";
+import {
+  type LayerRecord,
+  type SparseRecord,
+  sparsePart,
+  type WornRecord,
+} from "./sparse-records.ts";
 import { number, subspace, text } from "./subspace.ts";
 
 /**
@@ -29,6 +36,11 @@ import { number, subspace, text } from "./subspace.ts";
  *   9 references   kind, id                            -> count               only where more than one
  *  10 garbage      tick                                -> GarbageRecord       to be taken apart later
  *  11 container id account, name                       -> number              of the container with that name
+ *  12 sparse       content id                          -> SparseRecord
+ *  13 layer        layer id, 0                         -> LayerRecord
+ *                  layer id, layer id                  -> null                the second stands on the first
+ *  14 sparse part  rows id, offset                     -> SparsePart          they never overlap
+ *  15 worn         rows id, offset of a region         -> WornRecord          small parts to be merged
  *  16 version      container id, name, tick            -> BlobRecord          a state before the current one
  *  17 purge        time, tick                          -> PurgeRecord         what goes for good at that time
  *  18 deleted      account, name, tick                 -> ContainerRecord     a container that can be restored
@@ -46,6 +58,10 @@ export const chunkFiles = subspace(8, [text], chunkFileRecord);
 export const references = subspace(9, [text, text], countRecord);
 export const garbage = subspace(10, [number], garbageRecord);
 export const containerIds = subspace(11, [text, text], containerIdRecord);
+export const sparses = subspace(12, [number], json<SparseRecord>());
+export const layers = subspace(13, [number, number], json<LayerRecord | null>());
+export const sparseParts = subspace(14, [number, number], sparsePart);
+export const worn = subspace(15, [number, number], json<WornRecord>());
 export const versions = subspace(16, [number, text, number], blobRecord);
 export const purges = subspace(17, [number, number], purgeRecord);
 export const deletedContainers = subspace(18, [text, text, number], containerRecord);

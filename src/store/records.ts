@@ -4,6 +4,7 @@ import { available, type Lease } from "../rules/lease.ts";
 import { type Metadata, noMetadata } from "../rules/metadata.ts";
 import type { Tags } from "../rules/tags.ts";
 import type { Rehydration, Tier } from "../rules/tiers.ts";
+import type { Sparse, SparseGarbage } from "./sparse-records.ts";
 import type { Codec } from "./subspace.ts";
 
 /** What every record with an ETag has; both come from the tick of its last change. */
@@ -80,8 +81,11 @@ export type Chunk = {
 /** A chunk in its place in a blob; `block` names the block that begins with it. */
 export type Piece = { readonly chunk: Chunk; readonly block?: string };
 
-/** The bytes of a blob, in order: few pieces stand in the record, many in a list of their own. */
-export type Content = { readonly pieces: readonly Piece[] } | { readonly list: string };
+/**
+ * The bytes of a blob: in order, where few pieces stand in the record and many in a list of their own, or
+ * written in place.
+ */
+export type Content = { readonly pieces: readonly Piece[] } | { readonly list: string } | Sparse;
 
 export type HttpHeaders = {
   readonly contentType?: string;
@@ -161,10 +165,11 @@ export type ChunkFileRecord = {
   readonly sums: string;
 };
 
-/** What is left to be taken apart in the background. */
+/** What is left to be taken apart, or put together, in the background. */
 export type GarbageRecord =
   | { readonly list: string }
-  | { readonly container: string; readonly account?: string };
+  | { readonly container: string; readonly account?: string }
+  | SparseGarbage;
 
 /** What time alone removes: a softly deleted state, a deleted container, a blob that expires. */
 export type PurgeRecord =
@@ -186,7 +191,7 @@ export type PurgeRecord =
 export type TagRecord = { readonly container: string };
 
 /** JSON behind a version byte; older versions' decoders go here when there are any. */
-function json<T>(): Codec<T> {
+export function json<T>(): Codec<T> {
   return {
     encode: (value) => Buffer.from(`\x01${JSON.stringify(value)}`, "utf8"),
     decode(bytes) {

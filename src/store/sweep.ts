@@ -16,6 +16,7 @@ import {
   versions,
 } from "./keys.ts";
 import type { PurgeRecord } from "./records.ts";
+import { upkeep } from "./sparse-upkeep.ts";
 import { indexTags } from "./tag-index.ts";
 
 const BATCH = 64;
@@ -52,6 +53,14 @@ export async function sweepGarbage(
         if (contents.isHeld(value.list)) continue;
         const step = async (tx: WriteTx) => done(tx, await shortened(tx, contents, value.list));
         await until(() => engine.write(step), isStopped);
+      } else if (!("container" in value)) {
+        let state = "more";
+        const step = async (tx: WriteTx) => {
+          state = await upkeep(tx, contents, value);
+          return (await done(tx, state === "done")) || state === "held";
+        };
+        await until(() => engine.write(step), isStopped);
+        if (state === "held") continue;
       } else {
         const id = BigInt(`0x${value.container}`);
         const step = async (tx: WriteTx) =>

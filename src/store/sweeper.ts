@@ -1,4 +1,5 @@
 import type { Clock } from "../base/time.ts";
+import { mergeWorn } from "./sparse-upkeep.ts";
 import { expireBlocks, purge, type SweepOptions, sweepFiles, sweepGarbage } from "./sweep.ts";
 
 const GARBAGE_MS = 1_000;
@@ -12,6 +13,8 @@ export class Sweeper {
   #running: Promise<void>;
   #isStopped = false;
   #nextFull = 0;
+  /** How far small parts have been merged. */
+  #merged: Uint8Array | undefined;
 
   constructor(options: SweepOptions, clock: Clock) {
     this.#options = options;
@@ -34,8 +37,10 @@ export class Sweeper {
         await sweepFiles(this.#options);
         await expireBlocks(this.#options, now);
       }
+      const isStopped = () => this.#isStopped;
       await purge(this.#options, now);
-      await sweepGarbage(this.#options, () => this.#isStopped);
+      await sweepGarbage(this.#options, isStopped);
+      this.#merged = await mergeWorn(this.#options, { now, after: this.#merged, isStopped });
     } catch (error) {
       this.#options.log.error("a sweep failed", { error: String(error) });
     }

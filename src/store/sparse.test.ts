@@ -1,0 +1,293 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { randomIds } from "../base/ids.ts";
+import { silentLog } from "../base/log.ts";
+import type { Engine } from "../engine/engine.ts";
+import { memoryEngine } from "../engine/memory.ts";
+import { memoryFiles } from "../engine/memory-files.ts";
+import type { Range } from "../rules/ranges.ts";
+import { check } from "./check.ts";
+import { Contents, HEAP_CHUNK_MAX, type Opened } from "./content.ts";
+import { layers, references, sparseParts, worn } from "./keys.ts";
+import type { Sparse } from "./sparse-records.ts";
+import { mergeWorn } from "./sparse-upkeep.ts";
+import { sweepGarbage } from "./sweep.ts";
+
+const ALL = { limit: Number.MAX_SAFE_INTEGER };
+const HOUR_MS = 3_600_000;
+
+/** A store in memory, every body of which runs twice: none may have another effect than its writes. */
+function openStore() {
+  const clock = { at: Date.UTC(2026, 0, 1), now: () => clock.at };
+  const inner = memoryEngine({ clock, conflicts: () => true });
+  const heap = new Set<bigint>();
+  const counts = { reads: 0 };
+  const engine: Engine = {
+    ...inner,
+    read: (body) => {
+      counts.reads++;
+      return inner.read(body);
+    },
+    write: (body) =>
+      inner.write((tx) => {
+        const { putHeap } = tx;
+        tx.putHeap = (id, value) => {
+          heap.add(id);
+          putHeap.call(tx, id, value);
+        };
+        return body(tx);
+      }),
+  };
+  const files = memoryFiles(randomIds);
+  const contents = new Contents(engine, files);
+  const { sparse } = contents;
+  const options = { engine, files, contents, log: silentLog };
+  return {
+    clock,
+    counts,
+    engine,
+    files,
+    sparse,
+    options,
+    create: () => engine.write(async (tx) => sparse.create(tx)),
+    fork: (content: Sparse) => engine.write((tx) => sparse.fork(tx, content)),
+    release: (content: Sparse) => engine.write((tx) => sparse.release(tx, content)),
+    async write(content: Sparse, offset: number, bytes: Uint8Array): Promise<void> {
+      const staged = await contents.stage(once(bytes), bytes.length);
+      await engine.write((tx) => sparse.write(tx, content, offset, staged));
+    },
+    clear: (content: Sparse, start: number, count: number) =>
+      engine.write((tx) => sparse.clear(tx, content, { start, count })),
+    cut: (content: Sparse, size: number) => engine.write((tx) => sparse.cut(tx, content, size)),
+    open: (content: Sparse, start: number, count: number) =>
+      engine.read((tx) => sparse.open(tx, content, { start, count })),
+    async read(content: Sparse, start: number, count: number): Promise<Buffer> {
+      return gathered(await this.open(content, start, count));
+    },
+    /** All pages of ranges, each of at most `limit`. */
+    async ranges(content: Sparse, start: number, count: number, limit = 1_000): Promise<Range[]> {
+      const all: Range[] = [];
+      for (let at: number | undefined = start; at !== undefined; ) {
+        const range: Range = { start: at, count: start + count - at };
+        const page = await engine.read((tx) => sparse.ranges(tx, content, range, limit));
+        assert.ok(page.ranges.length <= limit);
+        all.push(...page.ranges);
+        at = page.next;
+      }
+      return all;
+    },
+    async diff(content: Sparse, since: Sparse, count: number, limit = 1_000) {
+      const written: Range[] = [];
+      const cleared: Range[] = [];
+      for (let at: number | undefined = 0; at !== undefined; ) {
+        const range: Range = { start: at, count: count - at };
+        const asked = { since, range, limit };
+        const page = await engine.read((tx) => sparse.diff(tx, content, asked));
+        assert.ok(page.written.length + page.cleared.length <= limit);
+        written.push(...page.written);
+        cleared.push(...page.cleared);
+        at = page.next;
+      }
+      return { written, cleared };
+    },
+    async sweep(): Promise<void> {
+      for (let steps = 1; steps > 0; ) steps = await sweepGarbage(options);
+    },
+    merge: () => mergeWorn(options, { now: clock.at + HOUR_MS }),
+    /** How many parts, layers and worn places there are. */
+    size: () =>
+      engine.read(async (tx) => ({
+        parts: (await sparseParts.walk(tx, [], ALL)).length,
+        layers: (await layers.walk(tx, [], ALL)).filter(({ value }) => value !== null).length,
+        worn: (await worn.walk(tx, [], ALL)).length,
+      })),
+    /** That chunks are counted as often as they are named, and that `lazuli check` finds nothing. */
+    async verify(): Promise<void> {
+      const lines: string[] = [];
+      assert.equal(await check(engine, files, (line) => lines.push(line)), 0, lines.join("\n"));
+      await engine.read(async (tx) => {
+        const uses = new Map<string, number>();
+        for (const { value } of await sparseParts.walk(tx, [], ALL)) {
+          if (value.chunk?.at !== "heap") continue;
+          uses.set(value.chunk.id, (uses.get(value.chunk.id) ?? 0) + 1);
+        }
+        for (const [id, count] of uses) {
+          assert.equal((await references.get(tx, "heap", id)) ?? 1, count, `heap ${id}`);
+        }
+        for (const id of heap) {
+          const isUsed = uses.has(id.toString(16));
+          assert.equal(
+            (await tx.getHeap(id)) !== undefined,
+            isUsed,
+            `heap ${id} stays as it is used`,
+          );
+        }
+      });
+    },
+    async assertEmpty(): Promise<void> {
+      await this.verify();
+      const everything = { from: Buffer.of(0), to: Buffer.of(255), limit: 10 };
+      assert.deepEqual(await engine.read((tx) => tx.range(everything)), []);
+      for await (const name of files.list()) assert.fail(`the file ${name} is left`);
+    },
+  };
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  if (bytes.length > 0) yield bytes;
+}
+
+async function gathered({ bytes, stream, close }: Opened): Promise<Buffer> {
+  const parts = [...(bytes ?? [])];
+  for await (const part of stream()) parts.push(part);
+  close();
+  return Buffer.concat(parts);
+}
+
+function random(seed: number): (bound: number) => number {
+  let state = seed;
+  return (bound) => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+    return Math.floor((state / 2 ** 32) * bound);
+  };
+}
+
+/** What a content should hold: for each byte the number of the write that put it there, 0 for a hole. */
+class Model {
+  readonly writes: Uint32Array;
+  constructor(writes: Uint32Array) {
+    this.writes = writes;
+  }
+  copy(): Model {
+    return new Model(this.writes.slice());
+  }
+  bytes(start: number, count: number): Buffer {
+    return Buffer.from(
+      this.writes.subarray(start, start + count).map((write, i) => byteOf(write, start + i)),
+    );
+  }
+  ranges(start = 0, end = this.writes.length): Range[] {
+    return rangesWhere(start, end, (i) => this.writes[i] !== 0);
+  }
+}
+
+const byteOf = (write: number, offset: number): number =>
+  write === 0 ? 0 : (write * 37 + offset * 11 + (offset >>> 8)) & 0xff;
+
+function rangesWhere(start: number, end: number, holds: (offset: number) => boolean): Range[] {
+  const all: Range[] = [];
+  for (let at = start; at < end; at++) {
+    if (!holds(at)) continue;
+    const begin = at;
+    while (at < end && holds(at)) at++;
+    all.push({ start: begin, count: at - begin });
+  }
+  return all;
+}
+
+/** One content that is written to, with the snapshots taken of it, which are not. */
+type Family = { live: { sparse: Sparse; model: Model }; kept: { sparse: Sparse; model: Model }[] };
+
+suite("SparseContents", () => {
+  for (const seed of [1, 2, 3, 4, 5, 6, 7, 8]) {
+    test(`random operations agree with plain arrays (seed ${seed})`, async () => {
+      const store = openStore();
+      const below = random(seed * 7_919);
+      const size = seed % 2 === 0 ? 4_096 : 3 * HEAP_CHUNK_MAX;
+      const families: Family[] = [];
+      const readers: { opened: Opened; want: Buffer }[] = [];
+      let writes = 0;
+      const open = async () => {
+        const sparse = await store.create();
+        families.push({ live: { sparse, model: new Model(new Uint32Array(size)) }, kept: [] });
+      };
+      await open();
+      const pick = () => families[below(families.length)] as Family;
+      const place = (most: number): Range => {
+        const count = 1 + below(Math.min(most, size));
+        return { start: below(size - count + 1), count };
+      };
+      const compare = async ({ sparse, model }: Family["live"]) => {
+        const { start, count } = place(size);
+        const want = model.bytes(start, count);
+        assert.ok(want.equals(await store.read(sparse, start, count)), `${count} from ${start}`);
+        const found = await store.ranges(sparse, start, count, 1 + below(20));
+        assert.deepEqual(found, model.ranges(start, start + count));
+      };
+      for (let step = 0; step < 400; step++) {
+        const what = below(100);
+        const family = pick();
+        const { live, kept } = family;
+        if (what < 45) {
+          const { start, count } = place([8, 64, 1_024, size][below(4)] ?? 8);
+          const write = ++writes;
+          const bytes = Buffer.alloc(count);
+          for (let i = 0; i < count; i++) bytes[i] = byteOf(write, start + i);
+          await store.write(live.sparse, start, bytes);
+          live.model.writes.fill(write, start, start + count);
+        } else if (what < 55) {
+          const { start, count } = place(2_000);
+          await store.clear(live.sparse, start, count);
+          live.model.writes.fill(0, start, start + count);
+        } else if (what < 58) {
+          const at = below(size);
+          await store.cut(live.sparse, at);
+          live.model.writes.fill(0, at);
+        } else if (what < 66) {
+          const sparse = await store.fork(live.sparse);
+          kept.push({ sparse, model: live.model.copy() });
+        } else if (what < 69 && families.length < 5) {
+          const from = kept[below(kept.length)] ?? live;
+          const forked = { sparse: await store.fork(from.sparse), model: from.model.copy() };
+          families.push({ live: forked, kept: [] });
+        } else if (what < 74) {
+          const [gone] = kept.splice(below(kept.length), 1);
+          if (gone !== undefined) await store.release(gone.sparse);
+        } else if (what < 76 && families.length > 1) {
+          families.splice(families.indexOf(family), 1);
+          for (const { sparse } of [live, ...kept]) await store.release(sparse);
+        } else if (what < 78) {
+          await store.merge();
+        } else if (what < 84) {
+          await sweepGarbage(store.options, () => below(10) === 0);
+        } else if (what < 88) {
+          const { start, count } = place(size);
+          const opened = await store.open(live.sparse, start, count);
+          readers.push({ opened, want: live.model.bytes(start, count) });
+        } else if (what < 92) {
+          const [reader] = readers.splice(below(readers.length), 1);
+          if (reader !== undefined) assert.ok(reader.want.equals(await gathered(reader.opened)));
+        } else if (what < 97) {
+          const since = kept[below(kept.length)];
+          if (since === undefined) continue;
+          const now = live.model.writes;
+          const then = since.model.writes;
+          const found = await store.diff(live.sparse, since.sparse, size, 1 + below(30));
+          const isWritten = (i: number) => now[i] !== then[i] && now[i] !== 0;
+          const isCleared = (i: number) => now[i] === 0 && then[i] !== 0;
+          assert.deepEqual(found.written, rangesWhere(0, size, isWritten));
+          assert.deepEqual(found.cleared, rangesWhere(0, size, isCleared));
+        } else {
+          await compare(kept[below(kept.length)] ?? live);
+          await compare(live);
+        }
+        if (step % 100 !== 99) continue;
+        for (const { opened, want } of readers.splice(0)) {
+          assert.ok(want.equals(await gathered(opened)));
+        }
+        await store.verify();
+      }
+      for (const { opened, want } of readers) assert.ok(want.equals(await gathered(opened)));
+      for (const { live, kept } of families) for (const one of [live, ...kept]) await compare(one);
+      await store.sweep();
+      await store.merge();
+      for (const { live, kept } of families) for (const one of [live, ...kept]) await compare(one);
+      await store.verify();
+      for (const { live, kept } of families) {
+        for (const { sparse } of [live, ...kept]) await store.release(sparse);
+      }
+      await store.sweep();
+      await store.assertEmpty();
+    });
+  }
+});

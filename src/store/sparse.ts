@@ -1,0 +1,346 @@
+import { crc32 } from "node:zlib";
+import type { Engine, ReadTx, WriteTx } from "../engine/engine.ts";
+import { type ChunkFiles, CorruptFile, type StoredFile } from "../engine/files.ts";
+import type { Range } from "../rules/ranges.ts";
+import type { Opened, Staged } from "./content.ts";
+import { chunkFiles, garbage, sparses } from "./keys.ts";
+import type { Chunk } from "./records.ts";
+import {
+  type Chained,
+  chainOf,
+  layerOf,
+  putLayer,
+  putOnTop,
+  stackIn,
+  stackOf,
+  topOf,
+} from "./sparse-layers.ts";
+import { cellsOf, isSamePart, Joined } from "./sparse-ranges.ts";
+import type { Sparse } from "./sparse-records.ts";
+import {
+  type ChunkCounts,
+  endOf,
+  idOf,
+  layPart,
+  OFFSET_END,
+  overlapping,
+  type Placed,
+  partsAround,
+  type View,
+  viewOf,
+} from "./sparse-rows.ts";
+
+/** A write over more parts than this leaves them to the background, and goes on a layer of its own. */
+export const TOUCHED_MAX = 1024;
+/** How many parts of each layer are looked at together, and how much of the heap is in memory at once. */
+const VIEW_PARTS = 256;
+const BATCH_SIZE = 512 * 1024;
+const ZEROS = Buffer.alloc(256 * 1024);
+
+/** Who turns staged bytes into chunks and counts their names. */
+export type Chunks = ChunkCounts & { keep(tx: WriteTx, staged: Staged): Chunk[] };
+
+/** Ranges in order, and where to go on when there are more. */
+export type Ranges = { readonly ranges: readonly Range[]; readonly next?: number };
+export type Changes = {
+  readonly written: readonly Range[];
+  readonly cleared: readonly Range[];
+  readonly next?: number;
+};
+
+/**
+ * Content that is written in place, up to 8 TiB, of which only what was written is kept. Its bytes lie in
+ * layers; one that more than one content or a long read needs is never changed, the next write puts another
+ * on top of it. So a snapshot, a copy or a download in progress costs one record, whatever the size.
+ * The background merges layers that nobody needs apart (sparse-upkeep.ts).
+ */
+export class SparseContents {
+  readonly #engine: Engine;
+  readonly #files: ChunkFiles;
+  readonly #chunks: Chunks;
+  /** The layers that are being read from now, and by how many. */
+  readonly #held = new Map<string, number>();
+
+  constructor(engine: Engine, files: ChunkFiles, chunks: Chunks) {
+    this.#engine = engine;
+    this.#files = files;
+    this.#chunks = chunks;
+  }
+
+  /** A content that is one hole. */
+  create(tx: WriteTx): Sparse {
+    const top = tx.tick().toString(16);
+    putLayer(tx, top, { rows: top, contents: 1 });
+    return this.#made(tx, top);
+  }
+
+  /** Another content with the same bytes; both may be written from now on, and neither sees the other's. */
+  async fork(tx: WriteTx, sparse: Sparse): Promise<Sparse> {
+    const top = await topOf(tx, sparse);
+    const { layer } = await layerOf(tx, top);
+    putLayer(tx, top, { ...layer, contents: layer.contents + 1 });
+    return this.#made(tx, top);
+  }
+
+  /** The owner is gone; the background takes apart what nobody else needs. */
+  async release(tx: WriteTx, sparse: Sparse): Promise<void> {
+    const top = await topOf(tx, sparse);
+    const { layer } = await layerOf(tx, top);
+    putLayer(tx, top, { ...layer, contents: layer.contents - 1 });
+    if (layer.contents === 1) garbage.put(tx, [tx.tick()], { layer: top });
+    sparses.delete(tx, idOf(sparse.sparse));
+  }
+
+  /** Puts staged bytes in the place of what was there. */
+  async write(tx: WriteTx, sparse: Sparse, offset: number, staged: Staged): Promise<void> {
+    let at = offset;
+    for (const chunk of this.#chunks.keep(tx, staged)) {
+      await this.#lay(tx, sparse, { offset: at, count: chunk.size, chunk, start: 0 });
+      at += chunk.size;
+    }
+  }
+
+  /** Makes a hole. */
+  async clear(tx: WriteTx, sparse: Sparse, { start, count }: Range): Promise<void> {
+    if (count > 0) await this.#lay(tx, sparse, { offset: start, count, start: 0 });
+  }
+
+  /** Drops all bytes from `size` on, so that they are zeros should the content grow again. */
+  async cut(tx: WriteTx, sparse: Sparse, size: number): Promise<void> {
+    await this.clear(tx, sparse, { start: size, count: OFFSET_END - size });
+  }
+
+  /** What was written in a range, neighbours joined: at most `limit`, and where to go on. */
+  async ranges(tx: ReadTx, sparse: Sparse, range: Range, limit: number): Promise<Ranges> {
+    const stack = await stackOf(tx, await topOf(tx, sparse));
+    const found = new Joined();
+    const end = range.start + range.count;
+    for (let from = range.start; from < end; ) {
+      const view = await viewOf(tx, stack, { from, to: end, limit: VIEW_PARTS });
+      for (const part of view.parts) {
+        if (part.chunk === undefined) continue;
+        // A range is given whole, so it takes the begin of one too many to know that it has ended.
+        found.add(part);
+        if (found.all.length <= limit) continue;
+        found.dropLast();
+        return { ranges: found.all, next: part.offset };
+      }
+      from = view.to;
+    }
+    return { ranges: found.all };
+  }
+
+  /**
+   * How a content differs from another one, `since`, that it was forked from or that was forked from it.
+   * Bytes that were written again count as written, also if they are the same.
+   */
+  async diff(
+    tx: ReadTx,
+    sparse: Sparse,
+    {
+      since,
+      range,
+      limit,
+    }: { readonly since: Sparse; readonly range: Range; readonly limit: number },
+  ): Promise<Changes> {
+    const now = await chainOf(tx, await topOf(tx, sparse));
+    const then = await chainOf(tx, await topOf(tx, since));
+    const known = new Set(then.map(({ id }) => id));
+    const shared = now.find(({ id }) => known.has(id))?.id;
+    const above = (chain: readonly Chained[]) => {
+      const at = chain.findIndex(({ id }) => id === shared);
+      return chain.slice(0, at < 0 ? chain.length : at).map(({ layer }) => idOf(layer.rows));
+    };
+    const other = above(then);
+    const changedRows = [...above(now), ...other];
+    const written = new Joined();
+    const cleared = new Joined();
+    const end = range.start + range.count;
+    for (let from = range.start; from < end; ) {
+      const changed = await viewOf(tx, changedRows, { from, to: end, limit: VIEW_PARTS });
+      const first = changed.parts[0]?.offset ?? changed.to;
+      const seen = { from: first, to: changed.to, limit: VIEW_PARTS };
+      const current = await viewOf(tx, stackIn(now), seen);
+      const before = await viewOf(tx, stackIn(then), { ...seen, to: current.to });
+      for (const cell of cellsOf(changed.parts, current.parts, before.parts, before.to)) {
+        // What was written since is a change in any case; what only lies elsewhere may be the same.
+        if (other.length > 0 && isSamePart(cell)) continue;
+        const into = cell.now !== undefined ? written : cleared;
+        if (cell.now === undefined && cell.before === undefined) continue;
+        into.add(cell);
+        if (written.all.length + cleared.all.length <= limit) continue;
+        into.dropLast();
+        return { written: written.all, cleared: cleared.all, next: cell.offset };
+      }
+      from = before.to;
+    }
+    return { written: written.all, cleared: cleared.all };
+  }
+
+  /** Prepares to send a range; from here on the bytes stay, whatever is written or released. */
+  async open(tx: ReadTx, sparse: Sparse, range: Range): Promise<Opened> {
+    const top = await topOf(tx, sparse);
+    const end = range.start + range.count;
+    const first = await this.#batch(tx, await stackOf(tx, top), range.start, end);
+    const letGo = () => {
+      for (const name of first.names) this.#files.letGo(name);
+    };
+    if (first.to < end) {
+      const release = this.#hold(top);
+      const rest = { start: first.to, count: end - first.to };
+      const close = () => {
+        release();
+        letGo();
+      };
+      return { stream: () => this.#stream(top, rest, first), close };
+    }
+    const bytes = first.parts.map(bytesOf);
+    if (bytes.every((part) => part !== undefined)) {
+      return { bytes, stream: emptyStream, close: letGo };
+    }
+    return { stream: () => this.#send(first.parts), close: letGo };
+  }
+
+  /** Whether a layer is being read from, and so must stay as it is. */
+  isHeld(layer: string): boolean {
+    return this.#held.has(layer);
+  }
+
+  #hold(layer: string): () => void {
+    this.#held.set(layer, (this.#held.get(layer) ?? 0) + 1);
+    return () => {
+      const count = (this.#held.get(layer) ?? 0) - 1;
+      if (count > 0) this.#held.set(layer, count);
+      else this.#held.delete(layer);
+    };
+  }
+
+  #made(tx: WriteTx, top: string): Sparse {
+    const id = tx.tick();
+    sparses.put(tx, [id], { top });
+    return { sparse: id.toString(16) };
+  }
+
+  async #lay(tx: WriteTx, sparse: Sparse, part: Placed): Promise<void> {
+    const top = await topOf(tx, sparse);
+    const { layer, children } = await layerOf(tx, top);
+    const asked = { from: part.offset, to: endOf(part), limit: TOUCHED_MAX };
+    const counts = this.#chunks;
+    const isAlone = layer.contents === 1 && children.length === 0;
+    if (isAlone && layer.whole === undefined && !this.isHeld(top)) {
+      const rows = idOf(layer.rows);
+      const around = await partsAround(tx, rows, asked);
+      if (overlapping(around, asked.from, asked.to).length <= TOUCHED_MAX) {
+        await layPart(tx, { counts, rows, holes: layer.parent !== undefined }, part, around);
+        return;
+      }
+    }
+    const rows = await putOnTop(tx, sparse, { top, layer, children });
+    await layPart(tx, { counts, rows, holes: true }, part, []);
+  }
+
+  /** Prepares to send these parts, which lie side by side; for the background, which merges them. */
+  async openParts(tx: ReadTx, parts: readonly Placed[]): Promise<Opened> {
+    const first = parts[0]?.offset ?? 0;
+    const last = parts.at(-1);
+    const view = { parts, to: last === undefined ? 0 : endOf(last) };
+    const { parts: loaded, names } = await this.#loaded(tx, view, first, Number.POSITIVE_INFINITY);
+    const close = () => {
+      for (const name of names) this.#files.letGo(name);
+    };
+    return { stream: () => this.#send(loaded), close };
+  }
+
+  /** The first of a range's bytes, as many as may be in memory at once; the files among them are held. */
+  async #batch(tx: ReadTx, stack: readonly bigint[], from: number, end: number): Promise<Batch> {
+    const view = await viewOf(tx, stack, { from, to: end, limit: VIEW_PARTS });
+    return this.#loaded(tx, view, from, BATCH_SIZE);
+  }
+
+  async #loaded(tx: ReadTx, view: View, from: number, sizeMax: number): Promise<Batch> {
+    const parts: Part[] = [];
+    const names: string[] = [];
+    const heap = new Map<string, Uint8Array>();
+    let size = 0;
+    let at = from;
+    let to = view.to;
+    for (const { offset, count, chunk, start } of view.parts) {
+      if (chunk?.at === "heap" && !heap.has(chunk.id)) {
+        if (size > 0 && size + chunk.size > sizeMax) {
+          to = at;
+          break;
+        }
+        size += chunk.size;
+        heap.set(chunk.id, await loadedHeap(tx, chunk));
+      }
+      if (offset > at) parts.push({ zeros: offset - at });
+      at = offset + count;
+      if (chunk === undefined) parts.push({ zeros: count });
+      else if (chunk.at === "heap") {
+        const bytes = heap.get(chunk.id) as Uint8Array;
+        parts.push({ bytes: bytes.subarray(start, start + count) });
+      } else {
+        const file = await chunkFiles.get(tx, chunk.id);
+        if (file === undefined) throw new CorruptFile(chunk.id, 0);
+        parts.push({ file: { name: chunk.id, size: file.size, sums: file.sums }, start, count });
+        names.push(chunk.id);
+      }
+    }
+    if (to > at) parts.push({ zeros: to - at });
+    for (const name of names) this.#files.hold(name);
+    return { parts, names, to };
+  }
+
+  async *#stream(top: string, range: Range, first: Batch): AsyncGenerator<Uint8Array> {
+    yield* this.#send(first.parts);
+    const end = range.start + range.count;
+    for (let at = range.start; at < end; ) {
+      const batch = await this.#engine.read(async (tx) =>
+        this.#batch(tx, await stackOf(tx, top), at, end),
+      );
+      try {
+        yield* this.#send(batch.parts);
+      } finally {
+        for (const name of batch.names) this.#files.letGo(name);
+      }
+      at = batch.to;
+    }
+  }
+
+  async *#send(parts: readonly Part[]): AsyncGenerator<Uint8Array> {
+    for (const part of parts) {
+      if ("bytes" in part) yield part.bytes;
+      else if ("file" in part) yield* this.#files.read(part.file, part.start, part.count);
+      else yield* zeros(part.zeros);
+    }
+  }
+}
+
+type Part =
+  | { readonly bytes: Uint8Array }
+  | { readonly file: StoredFile; readonly start: number; readonly count: number }
+  | { readonly zeros: number };
+type Batch = {
+  readonly parts: readonly Part[];
+  /** The files that are held until they are sent. */
+  readonly names: readonly string[];
+  readonly to: number;
+};
+
+/** What is in memory already, or always is. */
+function bytesOf(part: Part): Uint8Array | undefined {
+  if ("bytes" in part) return part.bytes;
+  return "zeros" in part && part.zeros <= ZEROS.length ? ZEROS.subarray(0, part.zeros) : undefined;
+}
+
+async function loadedHeap(tx: ReadTx, chunk: Chunk): Promise<Uint8Array> {
+  const bytes = await tx.getHeap(idOf(chunk.id));
+  if (bytes === undefined || crc32(bytes) !== chunk.sum) throw new CorruptFile(chunk.id, 0);
+  return bytes;
+}
+
+async function* zeros(count: number): AsyncGenerator<Uint8Array> {
+  for (let left = count; left > 0; left -= ZEROS.length) yield ZEROS.subarray(0, left);
+}
+
+async function* emptyStream(): AsyncGenerator<Uint8Array> {}
