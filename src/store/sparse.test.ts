@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { randomIds } from "../base/ids.ts";
 import { silentLog } from "../base/log.ts";
+import type { BufferedTx } from "../engine/buffered.ts";
 import type { Engine } from "../engine/engine.ts";
 import { memoryEngine } from "../engine/memory.ts";
 import { memoryFiles } from "../engine/memory-files.ts";
@@ -21,21 +22,31 @@ function openStore() {
   const clock = { at: Date.UTC(2026, 0, 1), now: () => clock.at };
   const inner = memoryEngine({ clock, conflicts: () => true });
   const heap = new Set<bigint>();
-  const counts = { reads: 0 };
+  const counts = { reads: 0, ranges: 0, mostWrites: 0 };
   const engine: Engine = {
     ...inner,
     read: (body) => {
       counts.reads++;
-      return inner.read(body);
+      return inner.read((tx) =>
+        body({
+          ...tx,
+          range(query) {
+            counts.ranges++;
+            return tx.range(query);
+          },
+        }),
+      );
     },
     write: (body) =>
-      inner.write((tx) => {
+      inner.write(async (tx) => {
         const { putHeap } = tx;
         tx.putHeap = (id, value) => {
           heap.add(id);
           putHeap.call(tx, id, value);
         };
-        return body(tx);
+        const result = await body(tx);
+        counts.mostWrites = Math.max(counts.mostWrites, (tx as BufferedTx).writes.size);
+        return result;
       }),
   };
   const files = memoryFiles(randomIds);
@@ -197,11 +208,20 @@ suite("SparseContents", () => {
       const families: Family[] = [];
       const readers: { opened: Opened; want: Buffer }[] = [];
       let writes = 0;
+      /** More parts than one step may touch, or one batch may hold. */
+      const shatter = async ({ live }: Family) => {
+        for (let at = 0; at < size; at += 3) {
+          const write = ++writes;
+          await store.write(live.sparse, at, Buffer.of(byteOf(write, at)));
+          live.model.writes[at] = write;
+        }
+      };
       const open = async () => {
         const sparse = await store.create();
         families.push({ live: { sparse, model: new Model(new Uint32Array(size)) }, kept: [] });
       };
       await open();
+      if (seed % 2 === 0) await shatter(families[0] as Family);
       const pick = () => families[below(families.length)] as Family;
       const place = (most: number): Range => {
         const count = 1 + below(Math.min(most, size));
@@ -290,4 +310,210 @@ suite("SparseContents", () => {
       await store.assertEmpty();
     });
   }
+
+  test("a long read keeps its version, and costs one layer until it ends", async () => {
+    const store = openStore();
+    const content = await store.create();
+    const page = (i: number, round: number) => Buffer.alloc(4_096, (i * 7 + round) & 0xff);
+    for (let i = 0; i < 400; i++) await store.write(content, i * 4_096, page(i, 0));
+    const whole = 400 * 4_096;
+    const before = await store.read(content, 0, whole);
+    const opened = await store.open(content, 0, whole);
+    const parts: Uint8Array[] = [];
+    for await (const part of opened.stream()) {
+      const i = parts.length;
+      parts.push(part);
+      if (i < 60) await store.write(content, (399 - i) * 4_096, page(i, 1));
+      if (i === 60) await store.release(content);
+      if (i % 50 === 0) await store.sweep();
+      if (i % 70 === 0) await store.merge();
+    }
+    assert.ok(before.equals(Buffer.concat(parts)));
+    assert.equal((await store.size()).layers, 1);
+    opened.close();
+    await store.sweep();
+    await store.assertEmpty();
+  });
+
+  test("after a long read the layer that it made necessary is merged away", async () => {
+    const store = openStore();
+    const content = await store.create();
+    for (let i = 0; i < 300; i++) await store.write(content, i * 1_000, Buffer.alloc(500, i));
+    for (let round = 0; round < 3; round++) {
+      const opened = await store.open(content, 0, 300_000);
+      await store.write(content, round * 3_000, Buffer.alloc(2_000, 255));
+      await store.sweep();
+      assert.equal((await store.size()).layers, 2);
+      opened.close();
+      await store.sweep();
+      assert.equal((await store.size()).layers, 1);
+    }
+    const want = Buffer.alloc(300_000);
+    for (let i = 0; i < 300; i++) want.fill(i, i * 1_000, i * 1_000 + 500);
+    for (let round = 0; round < 3; round++) want.fill(255, round * 3_000, round * 3_000 + 2_000);
+    assert.ok(want.equals(await store.read(content, 0, 300_000)));
+    await store.verify();
+  });
+
+  for (const what of ["write", "clear", "cut"] as const) {
+    test(`a ${what} over very many parts is one small transaction, as is each that follows`, async () => {
+      const store = openStore();
+      const content = await store.create();
+      for (let i = 0; i < 3_000; i++) await store.write(content, i * 4, Buffer.from("ab"));
+      const bytes = Buffer.alloc(11_000, "x");
+      store.counts.mostWrites = 0;
+      if (what === "write") await store.write(content, 500, bytes);
+      if (what === "clear") await store.clear(content, 500, 11_000);
+      if (what === "cut") await store.cut(content, 500);
+      assert.ok(store.counts.mostWrites < 10);
+      const want = Buffer.alloc(12_000);
+      for (let i = 0; i < 3_000; i++) want.write("ab", i * 4);
+      if (what === "write") bytes.copy(want, 500);
+      else want.fill(0, 500, what === "clear" ? 11_500 : 12_000);
+      assert.ok(want.equals(await store.read(content, 0, 12_000)));
+      await store.sweep();
+      assert.ok(store.counts.mostWrites < 3_000);
+      assert.equal((await store.size()).layers, 1);
+      assert.ok(want.equals(await store.read(content, 0, 12_000)));
+      await store.release(content);
+      await store.sweep();
+      await store.assertEmpty();
+    });
+  }
+
+  test("a hundred snapshots are read through few layers, and each still tells what changed", async () => {
+    const store = openStore();
+    const live = await store.create();
+    const model = Buffer.alloc(20_000);
+    const kept: { sparse: Sparse; bytes: Buffer }[] = [];
+    for (let i = 0; i < 100; i++) {
+      await store.write(live, i * 150, Buffer.alloc(200, i + 1));
+      model.fill(i + 1, i * 150, i * 150 + 200);
+      kept.push({ sparse: await store.fork(live), bytes: Buffer.from(model) });
+    }
+    await store.sweep();
+    const looks = async (sparse: Sparse, bytes: Buffer) => {
+      const before = store.counts.ranges;
+      assert.ok(bytes.equals(await store.read(sparse, 0, bytes.length)));
+      return store.counts.ranges - before;
+    };
+    for (const { sparse, bytes } of kept) {
+      assert.ok((await looks(sparse, bytes)) <= 2 * 20, "two for each of few layers");
+    }
+    for (const [now, then] of [
+      [99, 0],
+      [99, 98],
+      [60, 20],
+    ] as const) {
+      const found = await store.diff(
+        kept[now]?.sparse as Sparse,
+        kept[then]?.sparse as Sparse,
+        20_000,
+      );
+      const start = (then + 1) * 150;
+      assert.deepEqual(found, {
+        written: [{ start, count: now * 150 + 200 - start }],
+        cleared: [],
+      });
+    }
+    // Every other one goes, then the live one, then the rest.
+    for (let i = 0; i < 100; i += 2) await store.release(kept[i]?.sparse as Sparse);
+    await store.sweep();
+    for (let i = 1; i < 100; i += 2) {
+      const { sparse, bytes } = kept[i] as (typeof kept)[number];
+      assert.ok(bytes.equals(await store.read(sparse, 0, bytes.length)));
+    }
+    await store.verify();
+    await store.release(live);
+    for (let i = 1; i < 100; i += 2) await store.release(kept[i]?.sparse as Sparse);
+    await store.sweep();
+    await store.assertEmpty();
+  });
+
+  test("small parts side by side become few, and lone ones stay as they are", async () => {
+    const store = openStore();
+    const content = await store.create();
+    const want = Buffer.alloc(6 * 1024 * 1024);
+    const below = random(5);
+    const order = Array.from({ length: 1_024 }, (_, i) => i);
+    for (let i = order.length - 1; i > 0; i--) {
+      const j = below(i + 1);
+      [order[i], order[j]] = [order[j] as number, order[i] as number];
+    }
+    for (const i of order) {
+      const bytes = Buffer.alloc(4_096, i * 3 + (i >> 8));
+      bytes.copy(want, i * 4_096);
+      await store.write(content, i * 4_096, bytes);
+    }
+    for (let i = 0; i < 50; i++) {
+      want.fill(7, 5_000_000 + i * 9_000, 5_000_000 + i * 9_000 + 512);
+      await store.write(content, 5_000_000 + i * 9_000, Buffer.alloc(512, 7));
+    }
+    await mergeWorn(store.options, { now: store.clock.at });
+    assert.equal((await store.size()).parts, 1_074, "what was just written is left alone");
+    await store.merge();
+    assert.deepEqual(await store.size(), { parts: 54, layers: 1, worn: 0 });
+    assert.ok(want.equals(await store.read(content, 0, want.length)));
+    await store.verify();
+    const page = Buffer.alloc(4_096, 9);
+    await store.write(content, 1_000_000, page);
+    page.copy(want, 1_000_000);
+    await store.merge();
+    assert.ok(want.equals(await store.read(content, 0, want.length)));
+    assert.equal((await store.size()).parts, 56, "one small part is not worth it");
+    await store.release(content);
+    await store.sweep();
+    await store.assertEmpty();
+  });
+
+  test("a write that comes between is not lost when small parts are merged", async () => {
+    for (const what of ["write", "clear", "release"] as const) {
+      const store = openStore();
+      const content = await store.create();
+      for (let i = 0; i < 100; i++) await store.write(content, i * 100, Buffer.alloc(100, i));
+      const want = await store.read(content, 0, 10_000);
+      let meets = 0;
+      const engine: Engine = {
+        ...store.engine,
+        async write(body) {
+          if (++meets === 1) {
+            if (what === "write") await store.write(content, 5_050, Buffer.alloc(10, 255));
+            if (what === "clear") await store.clear(content, 5_050, 10);
+            if (what === "release") await store.release(content);
+            if (what === "release") await store.sweep();
+          }
+          return store.engine.write(body);
+        },
+      };
+      await mergeWorn({ ...store.options, engine }, { now: store.clock.at + HOUR_MS });
+      assert.ok(meets > 0);
+      await store.verify();
+      if (what === "release") {
+        await store.assertEmpty();
+        continue;
+      }
+      want.fill(what === "write" ? 255 : 0, 5_050, 5_060);
+      assert.ok(want.equals(await store.read(content, 0, 10_000)));
+    }
+  });
+
+  test("a hole of 8 TiB costs nothing, and its zeros are the same bytes again and again", async () => {
+    const store = openStore();
+    const size = 8 * 1024 ** 4;
+    const content = await store.create();
+    const opened = await store.open(content, 0, size);
+    const seen = new Set<ArrayBufferLike>();
+    let count = 0;
+    for await (const part of opened.stream()) {
+      seen.add(part.buffer);
+      if (++count === 100) break;
+    }
+    opened.close();
+    assert.equal(seen.size, 1);
+    assert.deepEqual(await store.ranges(content, 0, size), []);
+    await store.write(content, size - 512, Buffer.alloc(512, 1));
+    assert.deepEqual(await store.ranges(content, 0, size), [{ start: size - 512, count: 512 }]);
+    assert.ok(Buffer.alloc(512, 1).equals(await store.read(content, size - 512, 512)));
+    await store.verify();
+  });
 });
