@@ -1,9 +1,8 @@
-import { crc32 } from "node:zlib";
 import type { Engine, ReadTx, WriteTx } from "../engine/engine.ts";
-import { type ChunkFiles, CorruptFile, type StoredFile } from "../engine/files.ts";
+import type { ChunkFiles } from "../engine/files.ts";
 import type { Range } from "../rules/ranges.ts";
 import type { Opened, Staged } from "./content.ts";
-import { chunkFiles, garbage, sparses } from "./keys.ts";
+import { garbage, sparses } from "./keys.ts";
 import type { Chunk } from "./records.ts";
 import {
   type Chained,
@@ -16,6 +15,7 @@ import {
   topOf,
 } from "./sparse-layers.ts";
 import { cellsOf, isSamePart, Joined } from "./sparse-ranges.ts";
+import { type Batch, bytesOf, loadedBatch, sentBatch } from "./sparse-reading.ts";
 import type { Sparse } from "./sparse-records.ts";
 import {
   type ChunkCounts,
@@ -26,7 +26,6 @@ import {
   overlapping,
   type Placed,
   partsAround,
-  type View,
   viewOf,
 } from "./sparse-rows.ts";
 
@@ -35,7 +34,6 @@ export const TOUCHED_MAX = 1024;
 /** How many parts of each layer are looked at together, and how much of the heap is in memory at once. */
 const VIEW_PARTS = 256;
 const BATCH_SIZE = 512 * 1024;
-const ZEROS = Buffer.alloc(256 * 1024);
 
 /** Who turns staged bytes into chunks and counts their names. */
 export type Chunks = ChunkCounts & { keep(tx: WriteTx, staged: Staged): Chunk[] };
@@ -198,7 +196,7 @@ export class SparseContents {
     if (bytes.every((part) => part !== undefined)) {
       return { bytes, stream: emptyStream, close: letGo };
     }
-    return { stream: () => this.#send(first.parts), close: letGo };
+    return { stream: () => sentBatch(this.#files, first.parts), close: letGo };
   }
 
   /** Whether a layer is being read from, and so must stay as it is. */
@@ -244,103 +242,35 @@ export class SparseContents {
     const first = parts[0]?.offset ?? 0;
     const last = parts.at(-1);
     const view = { parts, to: last === undefined ? 0 : endOf(last) };
-    const { parts: loaded, names } = await this.#loaded(tx, view, first, Number.POSITIVE_INFINITY);
+    const asked = { from: first, sizeMax: Number.POSITIVE_INFINITY };
+    const { parts: loaded, names } = await loadedBatch(tx, this.#files, view, asked);
     const close = () => {
       for (const name of names) this.#files.letGo(name);
     };
-    return { stream: () => this.#send(loaded), close };
+    return { stream: () => sentBatch(this.#files, loaded), close };
   }
 
   /** The first of a range's bytes, as many as may be in memory at once; the files among them are held. */
   async #batch(tx: ReadTx, stack: readonly bigint[], from: number, end: number): Promise<Batch> {
     const view = await viewOf(tx, stack, { from, to: end, limit: VIEW_PARTS });
-    return this.#loaded(tx, view, from, BATCH_SIZE);
-  }
-
-  async #loaded(tx: ReadTx, view: View, from: number, sizeMax: number): Promise<Batch> {
-    const parts: Part[] = [];
-    const names: string[] = [];
-    const heap = new Map<string, Uint8Array>();
-    let size = 0;
-    let at = from;
-    let to = view.to;
-    for (const { offset, count, chunk, start } of view.parts) {
-      if (chunk?.at === "heap" && !heap.has(chunk.id)) {
-        if (size > 0 && size + chunk.size > sizeMax) {
-          to = at;
-          break;
-        }
-        size += chunk.size;
-        heap.set(chunk.id, await loadedHeap(tx, chunk));
-      }
-      if (offset > at) parts.push({ zeros: offset - at });
-      at = offset + count;
-      if (chunk === undefined) parts.push({ zeros: count });
-      else if (chunk.at === "heap") {
-        const bytes = heap.get(chunk.id) as Uint8Array;
-        parts.push({ bytes: bytes.subarray(start, start + count) });
-      } else {
-        const file = await chunkFiles.get(tx, chunk.id);
-        if (file === undefined) throw new CorruptFile(chunk.id, 0);
-        parts.push({ file: { name: chunk.id, size: file.size, sums: file.sums }, start, count });
-        names.push(chunk.id);
-      }
-    }
-    if (to > at) parts.push({ zeros: to - at });
-    for (const name of names) this.#files.hold(name);
-    return { parts, names, to };
+    return loadedBatch(tx, this.#files, view, { from, sizeMax: BATCH_SIZE });
   }
 
   async *#stream(top: string, range: Range, first: Batch): AsyncGenerator<Uint8Array> {
-    yield* this.#send(first.parts);
+    yield* sentBatch(this.#files, first.parts);
     const end = range.start + range.count;
     for (let at = range.start; at < end; ) {
       const batch = await this.#engine.read(async (tx) =>
         this.#batch(tx, await stackOf(tx, top), at, end),
       );
       try {
-        yield* this.#send(batch.parts);
+        yield* sentBatch(this.#files, batch.parts);
       } finally {
         for (const name of batch.names) this.#files.letGo(name);
       }
       at = batch.to;
     }
   }
-
-  async *#send(parts: readonly Part[]): AsyncGenerator<Uint8Array> {
-    for (const part of parts) {
-      if ("bytes" in part) yield part.bytes;
-      else if ("file" in part) yield* this.#files.read(part.file, part.start, part.count);
-      else yield* zeros(part.zeros);
-    }
-  }
-}
-
-type Part =
-  | { readonly bytes: Uint8Array }
-  | { readonly file: StoredFile; readonly start: number; readonly count: number }
-  | { readonly zeros: number };
-type Batch = {
-  readonly parts: readonly Part[];
-  /** The files that are held until they are sent. */
-  readonly names: readonly string[];
-  readonly to: number;
-};
-
-/** What is in memory already, or always is. */
-function bytesOf(part: Part): Uint8Array | undefined {
-  if ("bytes" in part) return part.bytes;
-  return "zeros" in part && part.zeros <= ZEROS.length ? ZEROS.subarray(0, part.zeros) : undefined;
-}
-
-async function loadedHeap(tx: ReadTx, chunk: Chunk): Promise<Uint8Array> {
-  const bytes = await tx.getHeap(idOf(chunk.id));
-  if (bytes === undefined || crc32(bytes) !== chunk.sum) throw new CorruptFile(chunk.id, 0);
-  return bytes;
-}
-
-async function* zeros(count: number): AsyncGenerator<Uint8Array> {
-  for (let left = count; left > 0; left -= ZEROS.length) yield ZEROS.subarray(0, left);
 }
 
 async function* emptyStream(): AsyncGenerator<Uint8Array> {}
