@@ -55,6 +55,8 @@ export function blobHeaders(
       blob.immutability === undefined ? undefined : httpDate(blob.immutability.until),
     "x-ms-immutability-policy-mode": blob.immutability?.mode.toLowerCase(),
     "x-ms-legal-hold": blob.legalHold,
+    "x-ms-blob-committed-block-count": blob.blockCount,
+    "x-ms-blob-sealed": blob.sealed,
     ...(blob.copy === undefined ? noHeaders : copyHeaders(blob.copy)),
   };
 }

@@ -140,7 +140,7 @@ export const getBlobMetadata = readOperation({
 });
 
 /** The record after a change that leaves its content: a new ETag, and no lease that had run out. */
-const changedBlob = (
+export const changedBlob = (
   found: BlobRecord,
   changed: Pick<BlobRecord, "etag" | "modifiedAt">,
   now: Instant,
@@ -195,13 +195,12 @@ export const snapshotBlob = writeOperation({
     const { tx, place, found, input: metadata, around } = call;
     if (tierAt(found, tx.now).tier === "Archive") throw new StorageError("BlobArchived");
     const snapshot = tx.tick();
-    const { kept, live } = await around.contents.preserved(tx, found.content);
+    const content = await around.contents.copied(tx, found.content);
     const changes = metadata === noMetadata ? {} : { metadata, ...changedNow(tx) };
     const { version: _version, ...state } = found;
-    const record: BlobRecord = { ...state, ...changes, content: kept, lease: available };
+    const record: BlobRecord = { ...state, ...changes, content, lease: available };
     snapshots.put(tx, [place.container, place.name, snapshot], record);
-    const base = { ...found, content: live };
-    const current = await changeBlob(call, base, base);
+    const current = await changeBlob(call, found, found);
     const headers: Record<string, HeaderValue> = {
       ...stateHeaders({ ...record, ...(current.version && { version: current.version }) }),
       "x-ms-snapshot": tickText(snapshot),

@@ -180,9 +180,8 @@ async function copiedHere(
   { sizeMax }: { sizeMax?: number } = {},
 ): Promise<Reply> {
   const { tx, found, input, around } = call;
-  const from = await foundSource(tx, own);
-  const source = from?.found;
-  if (from === undefined || source === undefined) {
+  const source = (await foundSource(tx, own))?.found;
+  if (source === undefined) {
     const Reason = "The source does not exist.";
     throw new StorageError("CannotVerifyCopySource", { Reason }, 404);
   }
@@ -196,11 +195,9 @@ async function copiedHere(
   }
   if (source.copy?.status === "pending") throw new StorageError("PendingCopyOperation");
   if (found !== undefined && found.type !== source.type) throw new StorageError("InvalidBlobType");
-  const { source: kept, copy } = await around.contents.copied(tx, source.content);
-  if (kept !== source.content) putBlobRecord(tx, from.place, { ...source, content: kept });
   const record = await writtenCopy(call, {
     ...carried(source),
-    content: copy,
+    content: await around.contents.copied(tx, source.content),
     ...(input.isSealed ? { sealed: true as const } : {}),
     ...(input.copiesTags && source.tags !== undefined ? { tags: source.tags } : {}),
     ...rehydrated(source, call),

@@ -67,9 +67,9 @@ export async function changeBlob(
   refusePending(before);
   let record = next;
   if (around.settings.versioning) {
-    const { kept, live } = await around.contents.preserved(tx, before.content);
-    versions.put(tx, [container, name, versionOf(before)], { ...past(before), content: kept });
-    record = versioned(change, { ...next, content: live });
+    const content = await around.contents.copied(tx, before.content);
+    versions.put(tx, [container, name, versionOf(before)], { ...past(before), content });
+    record = versioned(change, next);
   }
   blobs.put(tx, [container, name], record);
   return record;

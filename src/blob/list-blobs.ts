@@ -366,6 +366,7 @@ function propertiesXml(
   text += "<ServerEncrypted>true</ServerEncrypted>";
   text += element("EncryptionScope", blob.encryptionScope);
   if (tagCount > 0) text += `<TagCount>${tagCount}</TagCount>`;
+  text += element("Sealed", blob.sealed);
   if (blob.expiresAt !== undefined) text += element("Expiry-Time", httpDate(blob.expiresAt));
   if (blob.deleted !== undefined) {
     text += element("DeletedTime", httpDate(blob.deleted.at));

@@ -1,5 +1,7 @@
 import type { Operation, ServiceDefinition } from "../http/operation.ts";
 import { servicePropertiesRows } from "../service/properties.ts";
+import { appendBlock, appendBlockFromUrl, putAppendBlob, sealAppendBlob } from "./append-blob.ts";
+import { blobBatch } from "./batch.ts";
 import {
   deleteBlob,
   getBlob,
@@ -58,7 +60,12 @@ const operations: readonly Operation[] = [
   ...leaseContainer,
   listBlobs,
   ...findBlobsByTags,
+  ...blobBatch,
   putBlob,
+  putAppendBlob,
+  appendBlock,
+  appendBlockFromUrl,
+  sealAppendBlob,
   putBlobFromUrl,
   copyBlob,
   copyBlobFromUrl,

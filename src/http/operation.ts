@@ -120,6 +120,8 @@ export type InnerRequest = {
   readonly isTrusted?: boolean;
   /** The names of the operations that it may be. */
   readonly only?: readonly string[];
+  /** The version it is of, if it does not say so itself. */
+  readonly version?: string;
 };
 
 /** A way into a service from within: parse, authorize, match and run, as for a request from outside. */
@@ -252,9 +254,16 @@ export type WriteOperation<I, P, R extends Guarded> = Row<I, P, R> & {
   apply(call: Call<WriteTx, I, P, R>): Promise<Reply>;
 };
 
+/** One that is made of others, each with a transaction of its own. */
+export type BatchOperation<I, P, R extends Guarded> = Row<I, P, R> & {
+  readonly kind: "batch";
+  answer(call: Pick<Call<never, I, P, R>, "request" | "input" | "around">): Promise<Reply>;
+};
+
 /** One row of Azure's REST reference. */
-// biome-ignore lint/suspicious/noExplicitAny: rows of all kinds stand in one list; each is checked where it is made
-export type Operation = ReadOperation<any, any, any> | WriteOperation<any, any, any>;
+export type Operation =
+  // biome-ignore lint/suspicious/noExplicitAny: rows of all kinds stand in one list; each is checked where it is made
+  ReadOperation<any, any, any> | WriteOperation<any, any, any> | BatchOperation<any, any, any>;
 
 export const readOperation = <I, P, R extends Guarded>(
   row: Omit<ReadOperation<I, P, R>, "kind">,
@@ -277,6 +286,10 @@ export const createOperation = <I, P, R extends Guarded>(
     apply(call: Call<WriteTx, I, P, R | undefined>): Promise<Reply>;
   },
 ): Operation => ({ ...row, guard: { ...row.guard, mayMiss: true }, kind: "write" });
+
+export const batchOperation = <I, P, R extends Guarded>(
+  row: Omit<BatchOperation<I, P, R>, "kind">,
+): Operation => ({ ...row, kind: "batch" });
 
 /** A target for operations on the service itself, which is always there and has neither ETag nor lease. */
 export const theService: Target<undefined, Guarded> = {

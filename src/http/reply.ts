@@ -91,34 +91,48 @@ async function drained(outgoing: ServerResponse): Promise<void> {
   }
 }
 
-/** Sends an error as Azure writes it: code in a header, and in XML with the request's id and time. */
-export function sendError(
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
-  envelope: Envelope,
+/** An error as Azure writes it: code in a header, and in XML with the request's id and time. */
+export function errorReply(
   { code, details, status }: Pick<StorageError, "code" | "details" | "status">,
-  now: Date,
-): void {
+  requestId: string,
+  now?: Date,
+): Reply & { readonly body: string } {
   const [, message, wire] = errors[code] as readonly [number, string, string?];
   // Details whose names are those of headers go there, the others into the XML.
   const all = Object.entries(details);
   const responseHeaders = Object.fromEntries(all.filter(([name]) => name.includes("-")));
-  const hasBody = incoming.method !== "HEAD" && status !== 304;
   const more = all
     .filter(([name]) => !name.includes("-"))
     .map(([name, value]) => `<${name}>${escapeXml(value)}</${name}>`)
     .join("");
-  const text = `${message}\nRequestId:${envelope.requestId}\nTime:${now.toISOString().replace("Z", "0000Z")}`;
+  const time = now === undefined ? "" : `\nTime:${now.toISOString().replace("Z", "0000Z")}`;
+  const text = `${message}\nRequestId:${requestId}${time}`;
   const body = `${XML_DECLARATION}<Error><Code>${wire ?? code}</Code><Message>${escapeXml(text)}</Message>${more}</Error>`;
-  const headers = flat(envelope, {
+  const headers = {
     "x-ms-error-code": wire ?? code,
     ...responseHeaders,
-    ...(hasBody
-      ? { "Content-Type": "application/xml", "Content-Length": Buffer.byteLength(body) }
-      : status === 304
-        ? {}
-        : { "Content-Length": 0 }),
-  });
-  outgoing.writeHead(status, message, headers);
+    "Content-Type": "application/xml",
+    "Content-Length": Buffer.byteLength(body),
+  };
+  return { status, headers, body };
+}
+
+export function sendError(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  envelope: Envelope,
+  error: Pick<StorageError, "code" | "details" | "status">,
+  now: Date,
+): void {
+  const { status, headers, body } = errorReply(error, envelope.requestId, now);
+  const hasBody = incoming.method !== "HEAD" && status !== 304;
+  const sent = hasBody
+    ? headers
+    : {
+        ...headers,
+        "Content-Type": undefined,
+        "Content-Length": status === 304 ? undefined : 0,
+      };
+  outgoing.writeHead(status, errors[error.code][1], flat(envelope, sent));
   outgoing.end(hasBody ? body : undefined);
 }

@@ -46,6 +46,10 @@ export async function run(
       input: isLate ? operation.input?.(request, received) : early,
       around,
     };
+    if (operation.kind === "batch") {
+      await engine.read((tx) => guarded(guard, tx, request, judged));
+      return await operation.answer(call);
+    }
     if (operation.kind === "read") {
       const reply = await engine.read(async (tx) => {
         const target = await guarded(guard, tx, request, judged);

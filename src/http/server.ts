@@ -123,7 +123,7 @@ class Door {
 
   /** Parses, authorizes and matches. */
   async #take(
-    { message, secure, body, isTrusted = false }: InnerRequest,
+    { message, secure, body, isTrusted = false, version: given }: InnerRequest,
     envelope: { requestId: string; clientId?: string | undefined; version?: string | undefined },
   ): Promise<{ operation: Operation; request: Request }> {
     const { service, accounts, clock, engine } = this.#options;
@@ -131,7 +131,9 @@ class Door {
     const account = accounts.get(address.account);
     if (account === undefined) throw new StorageError("ResourceNotFound");
     const version =
-      header(message, "x-ms-version") ?? (await this.#defaultVersion(engine, account.name));
+      header(message, "x-ms-version") ??
+      given ??
+      (await this.#defaultVersion(engine, account.name));
     const ids = { id: envelope.requestId, clientId: envelope.clientId };
     const request = parseRequest(message, service, address, ids, version, body);
     envelope.version = request.version;

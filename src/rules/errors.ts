@@ -141,6 +141,13 @@ export const errors = {
 
   // Blob service
   AccessTierNotSupportedForBlobType: [400, "The access tier is not supported for this blob type."],
+  AppendBlockCountExceedsLimit: [
+    409,
+    "The committed block count cannot exceed the maximum limit of 50,000 blocks.",
+    "BlockCountExceedsLimit",
+  ],
+  AppendPositionConditionNotMet: [412, "The append position condition specified was not met."],
+  MaxBlobSizeConditionNotMet: [412, "The max blob size condition specified was not met."],
   BlobAlreadyExists: [409, "The specified blob already exists."],
   BlobArchived: [409, "This operation is not permitted on an archived blob."],
   BlobBeingRehydrated: [
@@ -182,6 +189,10 @@ export const errors = {
   CopyIdMismatch: [
     409,
     "The specified copy ID did not match the copy ID for the pending copy operation.",
+  ],
+  ExceedsMaxBatchRequestCount: [
+    400,
+    "The batch holds more than the 256 requests that it may hold.",
   ],
   DuplicateTagNames: [400, "The tags specified contain duplicate names."],
   EmptyTagName: [400, "The name of one of the tag key-value pairs is empty."],

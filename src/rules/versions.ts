@@ -13,9 +13,14 @@ export const isServiceVersion = (text: string): boolean =>
 
 const MIB = 1024 * 1024;
 
-/** How large a body Put Blob and Put Block take, by version ("Scalability and performance targets"). */
-export function bodySizeMax(version: ServiceVersion): { block: number; blob: number } {
-  if (version >= "2019-12-12") return { block: 4000 * MIB, blob: 5000 * MIB };
-  if (version >= "2016-05-31") return { block: 100 * MIB, blob: 256 * MIB };
-  return { block: 4 * MIB, blob: 64 * MIB };
+/** How large a body Put Blob, Put Block and Append Block take, by version ("Scalability and performance targets"). */
+export function bodySizeMax(version: ServiceVersion): {
+  block: number;
+  blob: number;
+  append: number;
+} {
+  const append = version >= "2022-11-02" ? 100 * MIB : 4 * MIB;
+  if (version >= "2019-12-12") return { block: 4000 * MIB, blob: 5000 * MIB, append };
+  if (version >= "2016-05-31") return { block: 100 * MIB, blob: 256 * MIB, append };
+  return { block: 4 * MIB, blob: 64 * MIB, append };
 }

@@ -117,17 +117,6 @@ export class Contents {
     return content;
   }
 
-  /** Two contents in place of one: `kept` stays as it is for ever, `live` may be changed. */
-  async preserved(tx: WriteTx, content: Content): Promise<{ kept: Content; live: Content }> {
-    return { kept: await this.copied(tx, content), live: content };
-  }
-
-  /** Two contents of the same bytes in place of one, each of which may be changed apart from the other. */
-  async copied(tx: WriteTx, content: Content): Promise<{ source: Content; copy: Content }> {
-    await this.share(tx, content);
-    return { source: content, copy: content };
-  }
-
   async shareChunk(tx: WriteTx, chunk: Chunk): Promise<void> {
     if (chunk.at === "heap") {
       await this.#count(tx, "heap", chunk.id, 1);

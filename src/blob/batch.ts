@@ -1,0 +1,122 @@
+import { STATUS_CODES } from "node:http";
+import { noRequestBody } from "../http/body.ts";
+import { type Part, parseMultipart } from "../http/multipart.ts";
+import {
+  batchOperation,
+  type InnerRequest,
+  type Level,
+  type Reply,
+  type Request,
+  theService,
+} from "../http/operation.ts";
+import { errorReply } from "../http/reply.ts";
+import { invalidHeader, missingHeader, StorageError } from "../rules/errors.ts";
+import { blobPlace } from "./place.ts";
+import { theContainer } from "./resource.ts";
+
+const SIZE_MAX = 4 * 1024 * 1024;
+const PARTS_MAX = 256;
+const ALLOWED = ["Delete Blob", "Set Blob Tier"];
+
+function boundaryOf(request: Request): string {
+  const type = request.header("content-type");
+  if (type === undefined) throw missingHeader("Content-Type");
+  const boundary = /^multipart\/mixed\s*;.*?\bboundary=(?:"([^"]{1,70})"|([^\s;,"]{1,70}))/i.exec(
+    type,
+  );
+  const text = boundary?.[1] ?? boundary?.[2];
+  if (text === undefined) throw invalidHeader("Content-Type", type);
+  return text;
+}
+
+/** The parts of a batch: at least one, all of one kind, each with a request line of its own. */
+function partsOf(request: Request, body: Buffer): Part[] {
+  const parts = parseMultipart(body, boundaryOf(request));
+  if (parts === undefined || parts.length === 0) throw new StorageError("InvalidInput");
+  if (parts.length > PARTS_MAX) throw new StorageError("ExceedsMaxBatchRequestCount");
+  if (new Set(parts.map(({ method }) => method)).size > 1) throw new StorageError("InvalidInput");
+  return parts;
+}
+
+/** Many deletes or changes of tier in one request; each is judged and done by itself ("Blob Batch"). */
+const batch = (name: string, on: Level, restype?: string) =>
+  batchOperation({
+    name,
+    match: { method: "POST", on, comp: "batch", ...(restype === undefined ? {} : { restype }) },
+    allow: { sas: "dw", resource: on === "service" ? "s" : "c" },
+    body: { kind: "whole", sizeMax: SIZE_MAX },
+    guard: { on: on === "service" ? theService : theContainer, conditions: "none", lease: "own" },
+    input: (request, { bytes }) => partsOf(request, bytes),
+    async answer({ request, input: parts, around }) {
+      const door = around.doors.get(request.service);
+      const container = on === "service" ? undefined : request.names[0];
+      const answers = await Promise.all(
+        parts.map(async (part) => {
+          try {
+            if (door === undefined) throw new StorageError("InternalError");
+            if (container !== undefined) refuseElsewhere(part, request, container);
+            return await door.answer(innerOf(part, request));
+          } catch (error) {
+            const refused =
+              error instanceof StorageError ? error : new StorageError("InternalError");
+            return errorReply(refused, request.id);
+          }
+        }),
+      );
+      const boundary = `batchresponse_${around.ids.guid()}`;
+      const body = `${answers.map((reply, i) => partText(boundary, parts[i], reply, request)).join("")}--${boundary}--\r\n`;
+      const headers = { "Content-Type": `multipart/mixed; boundary=${boundary}` };
+      return { status: 202, headers, body };
+    },
+  });
+
+export const blobBatch = [
+  batch("Blob Batch", "service"),
+  batch("Blob Batch (container)", "container", "container"),
+  // SDKs take the account in a path-style URL for a container, and say so.
+  batch("Blob Batch (path style)", "service", "container"),
+];
+
+const innerOf = ({ method, url, headers }: Part, request: Request): InnerRequest => ({
+  message: {
+    method,
+    url,
+    headers: {
+      host: new URL(request.endpoint).host,
+      ...Object.fromEntries(headers.map(([name, value]) => [name.toLowerCase(), value])),
+    },
+    rawHeaders: headers.flat(),
+  },
+  secure: request.endpoint.startsWith("https:"),
+  body: noRequestBody,
+  version: request.version,
+  only: ALLOWED,
+});
+
+/** A part of a container's batch may name only that container's blobs. */
+function refuseElsewhere({ url }: Part, request: Request, container: string): void {
+  const { pathname } = new URL(url, request.endpoint);
+  const prefix = new URL(request.endpoint).pathname;
+  const path = pathname.startsWith(prefix) ? pathname.slice(prefix.length) : pathname.slice(1);
+  const [name] = blobPlace(path.split("/").map(decodeURIComponent), new Map()).names;
+  if (name !== container) throw new StorageError("InvalidInput");
+}
+
+function partText(
+  boundary: string,
+  part: Part | undefined,
+  { status, headers, body }: Reply,
+  request: Request,
+): string {
+  const id = part?.contentId === undefined ? "" : `Content-ID: ${part.contentId}\r\n`;
+  const all = Object.entries({
+    ...headers,
+    "x-ms-request-id": request.id,
+    "x-ms-version": request.version,
+  });
+  const lines = all.flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name}: ${value}\r\n`],
+  );
+  const text = typeof body === "string" ? body : "";
+  return `--${boundary}\r\nContent-Type: application/http\r\n${id}\r\nHTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${lines.join("")}\r\n${text}\r\n`;
+}
