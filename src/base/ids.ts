@@ -10,6 +10,9 @@ const POOL_SIZE = 16 * 256;
 let pool = Buffer.alloc(0);
 let at = 0;
 
+/** Random bytes that are never told to anyone beforehand, such as the first counter of a cipher. */
+export const freshBytes = (count: number): Buffer => randomBytes(count);
+
 /** Random GUIDs, drawn from a pool because one call for each request would cost more than the rest. */
 export const randomIds: Ids = {
   guid() {

@@ -1,5 +1,5 @@
 import type { WriteTx } from "../engine/engine.ts";
-import { IMMUTABILITY_HEADERS } from "../http/heeded.ts";
+import { CUSTOMER_KEY_HEADERS, IMMUTABILITY_HEADERS } from "../http/heeded.ts";
 import {
   type Call,
   createOperation,
@@ -10,14 +10,15 @@ import {
 } from "../http/operation.ts";
 import { invalidHeader, StorageError } from "../rules/errors.ts";
 import { bodySizeMax } from "../rules/versions.ts";
-import { fetchSource } from "../service/from-url.ts";
+import { FROM_URL_HEADERS, fetchSource } from "../service/from-url.ts";
 import { changedHeaders, changedNow, parseInteger } from "../service/resource.ts";
 import { uncommitted } from "../store/keys.ts";
 import type { BlobRecord } from "../store/records.ts";
 import { dropBlocks } from "../store/sweep.ts";
 import { changedBlob } from "./blob.ts";
 import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
-import { encrypted, newBlobOf, overwrite, refuseArchived } from "./block-blob.ts";
+import { newBlobOf, overwrite, refuseArchived } from "./block-blob.ts";
+import { encryptedHeaders, keyNoted, refuseOtherKey } from "./customer-key.ts";
 import { refuseFixed } from "./history.ts";
 import { type BlobPlace, putBlobRecord, theBlob } from "./resource.ts";
 
@@ -28,7 +29,7 @@ export const putAppendBlob = createOperation({
   name: "Put Blob (append blob)",
   match: { method: "PUT", on: "blob", header: { name: "x-ms-blob-type", value: "AppendBlob" } },
   allow: { sas: "cw", resource: "o" },
-  heeds: IMMUTABILITY_HEADERS,
+  heeds: [...IMMUTABILITY_HEADERS, ...CUSTOMER_KEY_HEADERS],
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input(request) {
     if (request.body.size !== 0) {
@@ -49,9 +50,10 @@ export const putAppendBlob = createOperation({
       type: "AppendBlob",
       size: 0,
       blockCount: 0,
+      ...keyNoted(call.request),
       content: around.contents.sparse.create(tx),
     });
-    return { status: 201, headers: { ...stateHeaders(record), ...encrypted(input) } };
+    return { status: 201, headers: { ...stateHeaders(record), ...encryptedHeaders(record) } };
   },
 });
 
@@ -75,11 +77,12 @@ type AppendCall = Call<WriteTx, AppendInput, BlobPlace, BlobRecord>;
 
 /** Puts what was received behind the end; offset and count in the answer are those of this very block. */
 async function appended(call: AppendCall): Promise<Reply> {
-  const { tx, place, found, input, received, around } = call;
+  const { tx, request, place, found, input, received, around } = call;
   const { size, blockCount = 0, content } = found;
   if (found.type !== "AppendBlob" || !("sparse" in content)) {
     throw new StorageError("InvalidBlobType");
   }
+  refuseOtherKey(found.customerKey, request);
   refuseFixed(found, tx.now);
   if (found.sealed) throw new StorageError("BlobIsSealed");
   const end = size + received.staged.size;
@@ -103,7 +106,7 @@ async function appended(call: AppendCall): Promise<Reply> {
     "x-ms-content-crc64": received.crc64,
     "x-ms-blob-append-offset": size,
     "x-ms-blob-committed-block-count": blockCount + 1,
-    ...encrypted(input),
+    ...encryptedHeaders({ ...input, ...keyNoted(request) }),
   };
   return { status: 201, headers };
 }
@@ -118,6 +121,7 @@ export const appendBlock = writeOperation({
     md5: "if-sent",
     md5Headers: ["content-md5"],
   },
+  heeds: CUSTOMER_KEY_HEADERS,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input(request) {
     if (request.body.size === 0) throw invalidHeader("Content-Length", "0");
@@ -130,6 +134,7 @@ export const appendBlockFromUrl = writeOperation({
   name: "Append Block From URL",
   match: { method: "PUT", on: "blob", comp: "appendblock", header: { name: "x-ms-copy-source" } },
   allow: { sas: "aw", resource: "o" },
+  heeds: FROM_URL_HEADERS,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input: appendInput,
   prepare: (request, _input, around) =>

@@ -48,6 +48,7 @@ export function blobHeaders(
     "x-ms-lease-state": isPast ? undefined : lease.state,
     "x-ms-lease-duration": isPast ? undefined : lease.duration,
     "x-ms-server-encrypted": true,
+    "x-ms-encryption-key-sha256": blob.customerKey,
     "x-ms-encryption-scope": blob.encryptionScope,
     "x-ms-tag-count": tagCount > 0 ? tagCount : undefined,
     ...(blob.version === undefined ? noHeaders : versionHeaders(blob.version, place)),

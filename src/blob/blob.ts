@@ -3,6 +3,7 @@ import { crc64 } from "../base/crc64.ts";
 import { type Instant, parseHttpDate, tickText } from "../base/time.ts";
 import type { WriteTx } from "../engine/engine.ts";
 import { parseConditions } from "../http/conditions.ts";
+import { CUSTOMER_KEY_HEADERS } from "../http/heeded.ts";
 import {
   type Call,
   createOperation,
@@ -31,6 +32,7 @@ import type { BlobRecord } from "../store/records.ts";
 import { dropBlocks } from "../store/sweep.ts";
 import { blobHeaders, httpHeadersOf, stateHeaders, tierHeaders } from "./blob-headers.ts";
 import { priorityOf, tierOf } from "./block-blob.ts";
+import { encryptedHeaders, refuseOtherKey } from "./customer-key.ts";
 import { changeBlob, expireLater, refuseFixed, removeBlob, removePast } from "./history.ts";
 import { type BlobPlace, putBlobRecord, putTaggedRecord, theBlob } from "./resource.ts";
 
@@ -60,9 +62,11 @@ export const getBlob = readOperation({
   allow: { sas: "r", resource: "o" },
   snapshots: true,
   versions: true,
+  heeds: CUSTOMER_KEY_HEADERS,
   guard: { on: theBlob, conditions: "read", lease: "free" },
   input: rangeInput,
-  async apply({ tx, place, found, input: { asked, sum, name }, around: { contents } }) {
+  async apply({ tx, request, place, found, input: { asked, sum, name }, around: { contents } }) {
+    refuseOtherKey(found.customerKey, request);
     if (tierAt(found, tx.now).tier === "Archive") throw new StorageError("BlobArchived");
     const { size, headers: stored } = found;
     let range: ReturnType<typeof rangeOf>;
@@ -72,7 +76,7 @@ export const getBlob = readOperation({
       throw new StorageError("InvalidRange", { "Content-Range": `bytes */${size}` });
     }
     if (sum !== undefined && range.count > RANGE_SUM_MAX) throw invalidHeader(name, "true");
-    const body = await contents.open(tx, found.content, range);
+    const body = await contents.open(tx, found.content, range, request.customerKey?.key);
     const whole = asked === undefined;
     const headers: Record<string, HeaderValue> = {
       ...blobHeaders(found, tx.now, place),
@@ -114,8 +118,10 @@ export const getBlobProperties = readOperation({
   allow: { sas: "r", resource: "o" },
   snapshots: true,
   versions: true,
+  heeds: CUSTOMER_KEY_HEADERS,
   guard: { on: theBlob, conditions: "read", lease: "free" },
-  async apply({ tx, place, found }) {
+  async apply({ tx, request, place, found }) {
+    refuseOtherKey(found.customerKey, request);
     const headers: Record<string, HeaderValue> = {
       ...blobHeaders(found, tx.now, place),
       ...tierHeaders(found, tx.now),
@@ -132,8 +138,10 @@ export const getBlobMetadata = readOperation({
   allow: { sas: "r", resource: "o" },
   snapshots: true,
   versions: true,
+  heeds: CUSTOMER_KEY_HEADERS,
   guard: { on: theBlob, conditions: "read", lease: "free" },
-  async apply({ found }) {
+  async apply({ request, found }) {
+    refuseOtherKey(found.customerKey, request);
     const headers = { ...changedHeaders(found), ...metadataHeaders(found.metadata) };
     return { status: 200, headers };
   },
@@ -153,14 +161,16 @@ export const setBlobMetadata = writeOperation({
   name: "Set Blob Metadata",
   match: { method: "PUT", on: "blob", comp: "metadata" },
   allow: { sas: "w", resource: "o" },
+  heeds: CUSTOMER_KEY_HEADERS,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input: (request) => checkedMetadata(request.headersFrom("x-ms-meta-")),
   async apply(call) {
-    const { tx, found, input: metadata } = call;
+    const { tx, request, found, input: metadata } = call;
+    refuseOtherKey(found.customerKey, request);
     refuseFixed(found, tx.now);
     const next = { ...changedBlob(found, changedNow(tx), tx.now), metadata };
     const record = await changeBlob(call, found, next);
-    const headers = { ...stateHeaders(record), "x-ms-request-server-encrypted": true };
+    const headers = { ...stateHeaders(record), ...encryptedHeaders(record) };
     return { status: 200, headers };
   },
 });
@@ -189,10 +199,12 @@ export const snapshotBlob = writeOperation({
   name: "Snapshot Blob",
   match: { method: "PUT", on: "blob", comp: "snapshot" },
   allow: { sas: "cw", resource: "o" },
+  heeds: CUSTOMER_KEY_HEADERS,
   guard: { on: theBlob, conditions: "snapshot", lease: "free" },
   input: (request) => checkedMetadata(request.headersFrom("x-ms-meta-")),
   async apply(call) {
-    const { tx, place, found, input: metadata, around } = call;
+    const { tx, request, place, found, input: metadata, around } = call;
+    refuseOtherKey(found.customerKey, request);
     if (tierAt(found, tx.now).tier === "Archive") throw new StorageError("BlobArchived");
     const snapshot = tx.tick();
     const content = await around.contents.copied(tx, found.content);

@@ -1,7 +1,7 @@
 import { parseBase64 } from "../base/bytes.ts";
 import { element, XML_DECLARATION, type XmlElement } from "../base/xml.ts";
 import type { WriteTx } from "../engine/engine.ts";
-import { IMMUTABILITY_HEADERS } from "../http/heeded.ts";
+import { CUSTOMER_KEY_HEADERS, IMMUTABILITY_HEADERS } from "../http/heeded.ts";
 import {
   type Call,
   createOperation,
@@ -23,11 +23,11 @@ import {
 } from "../rules/tiers.ts";
 import { bodySizeMax } from "../rules/versions.ts";
 import { changedHeaders, changedNow } from "../service/resource.ts";
-import type { Contents } from "../store/content.ts";
 import { blocks, uncommitted } from "../store/keys.ts";
 import type { BlobRecord, BlockRecord, Content, Piece } from "../store/records.ts";
 import { dropBlocks } from "../store/sweep.ts";
 import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
+import { encryptedHeaders, keyNoted, refuseOtherKey } from "./customer-key.ts";
 import { type Change, refusePending, replaceBlob } from "./history.ts";
 import { heldOf, refuseHold } from "./immutability.ts";
 import { type BlobPlace, theBlob } from "./resource.ts";
@@ -117,11 +117,6 @@ export function refuseArchived(found: BlobRecord | undefined, now: number, tier?
   if (tierAt(found, now).tier === "Archive") throw new StorageError("BlobArchived");
 }
 
-export const encrypted = ({ encryptionScope }: { encryptionScope?: string | undefined }) => ({
-  "x-ms-request-server-encrypted": true,
-  "x-ms-encryption-scope": encryptionScope,
-});
-
 export const putBlob = createOperation({
   name: "Put Blob (block blob)",
   match: {
@@ -136,7 +131,7 @@ export const putBlob = createOperation({
     md5: "always",
     md5Headers: ["x-ms-blob-content-md5", "content-md5"],
   },
-  heeds: IMMUTABILITY_HEADERS,
+  heeds: [...IMMUTABILITY_HEADERS, ...CUSTOMER_KEY_HEADERS],
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input(request) {
     return { ...newBlobOf(request), headers: httpHeadersOf(request, true) };
@@ -157,6 +152,7 @@ export const putBlob = createOperation({
         ...input.headers,
         ...(received.md5 === undefined ? {} : { contentMd5: received.md5 }),
       },
+      ...keyNoted(call.request),
       size: received.staged.size,
       content: contents.made(tx, pieces),
     });
@@ -164,7 +160,7 @@ export const putBlob = createOperation({
       ...stateHeaders(record),
       "Content-MD5": received.md5,
       "x-ms-content-crc64": received.crc64,
-      ...encrypted(input),
+      ...encryptedHeaders(record),
     };
     return { status: 201, headers };
   },
@@ -199,6 +195,7 @@ export const putBlock = createOperation({
     md5: "if-sent",
     md5Headers: ["content-md5"],
   },
+  heeds: CUSTOMER_KEY_HEADERS,
   guard: { on: theBlob, conditions: "none", lease: "guarded" },
   input(request) {
     if (request.body.size === 0) throw invalidHeader("Content-Length", "0");
@@ -212,7 +209,7 @@ type BlockCall = Call<WriteTx, BlockInput, BlobPlace, BlobRecord | undefined>;
 
 /** Keeps what was received as a block that waits for a list to name it. */
 export async function keptBlock(call: BlockCall): Promise<Reply> {
-  const { tx, place, found, input, received, around } = call;
+  const { tx, request, place, found, input, received, around } = call;
   const { contents } = around;
   const { container, name } = place;
   refuseOtherType(found);
@@ -227,13 +224,14 @@ export async function keptBlock(call: BlockCall): Promise<Reply> {
   if (count > UNCOMMITTED_MAX) throw new StorageError("BlockCountExceedsLimit");
   for (const chunk of before?.chunks ?? []) await contents.releaseChunk(tx, chunk);
   const chunks = contents.keep(tx, received.staged);
-  blocks.put(tx, [container, name, input.id], { size: received.staged.size, chunks });
+  const { size } = received.staged;
+  blocks.put(tx, [container, name, input.id], { size, chunks, ...keyNoted(request) });
   const changed = { idSize: input.id.length, count, changedAt: tx.now };
   uncommitted.put(tx, [container, name], changed);
   const headers: Record<string, HeaderValue> = {
     "Content-MD5": received.md5,
     "x-ms-content-crc64": received.md5 === undefined ? received.crc64 : undefined,
-    ...encrypted(input),
+    ...encryptedHeaders({ ...input, ...keyNoted(request) }),
   };
   return { status: 201, headers };
 }
@@ -261,7 +259,7 @@ export const putBlockList = createOperation({
   match: { method: "PUT", on: "blob", comp: "blocklist" },
   allow: { sas: "w", resource: "o" },
   body: { kind: "xml", sizeMax: BLOCK_LIST_SIZE_MAX },
-  heeds: IMMUTABILITY_HEADERS,
+  heeds: [...IMMUTABILITY_HEADERS, ...CUSTOMER_KEY_HEADERS],
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input: (request, { xml }) => ({
     ...newBlobOf(request),
@@ -269,15 +267,16 @@ export const putBlockList = createOperation({
     listed: listedBlocks(xml),
   }),
   async apply(call) {
-    const { tx, place, found, received } = call;
+    const { tx, found, received } = call;
     const { listed, ...given } = call.input;
     const { contents } = call.around;
     refuseOtherType(found);
     refuseArchived(found, tx.now, given.tier);
-    const pieces = await committedPieces(tx, contents, place, found, listed);
+    const pieces = await committedPieces(call, listed);
     const record = await overwrite(call, found, {
       ...given,
       type: "BlockBlob",
+      ...keyNoted(call.request),
       size: pieces.reduce((sum, { chunk }) => sum + chunk.size, 0),
       content: contents.made(tx, pieces),
     });
@@ -285,7 +284,7 @@ export const putBlockList = createOperation({
       ...stateHeaders(record),
       "Content-MD5": received.md5,
       "x-ms-content-crc64": received.md5 === undefined ? received.crc64 : undefined,
-      ...encrypted(given),
+      ...encryptedHeaders(record),
     };
     return { status: 201, headers };
   },
@@ -296,12 +295,11 @@ export const putBlockList = createOperation({
  * no longer so, and those the list does not name are dropped.
  */
 async function committedPieces(
-  tx: WriteTx,
-  contents: Contents,
-  { container, name }: BlobPlace,
-  found: BlobRecord | undefined,
+  { tx, request, place, found, around }: Omit<BlockCall, "input">,
   listed: readonly ListedBlock[],
 ): Promise<Piece[]> {
+  const { container, name } = place;
+  const { contents } = around;
   const rows = await blocks.walk(tx, [container, name], { limit: UNCOMMITTED_MAX + 1 });
   const waiting = new Map(rows.map(({ key, value }): [string, BlockRecord] => [key[2], value]));
   const needsOld = listed.some(({ from, id }) => from === "Committed" || !waiting.has(id));
@@ -314,6 +312,7 @@ async function committedPieces(
     const known = from === "Uncommitted" ? undefined : committed.get(id);
     const chunks = fresh?.chunks ?? known?.chunks;
     if (chunks === undefined) throw new StorageError("InvalidBlockList");
+    refuseOtherKey(fresh === undefined ? found?.customerKey : fresh.customerKey, request);
     // A waiting block's count passes on to its first use in the list; every other use counts anew.
     if (fresh === undefined || used.has(id)) {
       for (const chunk of chunks) await contents.shareChunk(tx, chunk);

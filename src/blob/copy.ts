@@ -193,6 +193,9 @@ async function copiedHere(
       throw new StorageError("CannotVerifyCopySource", { Reason }, 409);
     }
   }
+  if (source.customerKey !== undefined) {
+    throw new StorageError("BlobUsesCustomerSpecifiedEncryption");
+  }
   if (source.copy?.status === "pending") throw new StorageError("PendingCopyOperation");
   if (found !== undefined && found.type !== source.type) throw new StorageError("InvalidBlobType");
   const record = await writtenCopy(call, {

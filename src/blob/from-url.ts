@@ -2,20 +2,14 @@ import { createOperation, type Request } from "../http/operation.ts";
 import { invalidHeader } from "../rules/errors.ts";
 import { noMetadata } from "../rules/metadata.ts";
 import { bodySizeMax } from "../rules/versions.ts";
-import { fetchSource, SOURCE_HEADERS } from "../service/from-url.ts";
+import { FROM_URL_HEADERS, fetchSource } from "../service/from-url.ts";
 import { uncommitted } from "../store/keys.ts";
 import type { Piece } from "../store/records.ts";
 import { dropBlocks } from "../store/sweep.ts";
 import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
-import {
-  blockInput,
-  encrypted,
-  keptBlock,
-  newBlobOf,
-  overwrite,
-  refuseArchived,
-} from "./block-blob.ts";
+import { blockInput, keptBlock, newBlobOf, overwrite, refuseArchived } from "./block-blob.ts";
 import { copiesTags, facts, sourceTags } from "./copy.ts";
+import { encryptedHeaders, keyNoted } from "./customer-key.ts";
 import { theBlob } from "./resource.ts";
 
 const BLOCK_SIZE_MAX = 4000 * 1024 * 1024;
@@ -37,6 +31,7 @@ export const putBlobFromUrl = createOperation({
     also: { name: "x-ms-copy-source" },
   },
   allow: { sas: "cw", resource: "o" },
+  heeds: FROM_URL_HEADERS,
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input(request) {
     copiesTags(request);
@@ -73,6 +68,7 @@ export const putBlobFromUrl = createOperation({
         ...(received.md5 === undefined ? {} : { contentMd5: received.md5 }),
         ...given,
       },
+      ...keyNoted(call.request),
       size: received.staged.size,
       content: contents.made(tx, pieces),
     });
@@ -80,7 +76,7 @@ export const putBlobFromUrl = createOperation({
       ...stateHeaders(record),
       "Content-MD5": received.md5,
       "x-ms-content-crc64": received.crc64,
-      ...encrypted(blob),
+      ...encryptedHeaders(record),
     };
     return { status: 201, headers };
   },
@@ -90,7 +86,7 @@ export const putBlockFromUrl = createOperation({
   name: "Put Block From URL",
   match: { method: "PUT", on: "blob", comp: "block", header: { name: "x-ms-copy-source" } },
   allow: { sas: "w", resource: "o" },
-  heeds: SOURCE_HEADERS,
+  heeds: FROM_URL_HEADERS,
   guard: { on: theBlob, conditions: "none", lease: "guarded" },
   input: blockInput,
   prepare: (request, _input, around) =>

@@ -317,7 +317,11 @@ function blobXml(
   if (record === "uncommitted") {
     return `<Blob>${nameXml(name)}<Properties><Content-Length>0</Content-Length><BlobType>BlockBlob</BlobType></Properties></Blob>`;
   }
-  const metadata = include.has("metadata") ? metadataXml(record.metadata) : "";
+  const metadata = !include.has("metadata")
+    ? ""
+    : record.customerKey === undefined
+      ? metadataXml(record.metadata)
+      : '<Metadata Encrypted="true" />';
   const tags = include.has("tags") && record.tags !== undefined ? tagsXml(record.tags) : "";
   let head = nameXml(name);
   if (record.deleted !== undefined) head += element("Deleted", true);
@@ -364,6 +368,7 @@ function propertiesXml(
     text += element("LeaseDuration", lease.duration);
   }
   text += "<ServerEncrypted>true</ServerEncrypted>";
+  text += element("CustomerProvidedKeySha256", blob.customerKey);
   text += element("EncryptionScope", blob.encryptionScope);
   if (tagCount > 0) text += `<TagCount>${tagCount}</TagCount>`;
   text += element("Sealed", blob.sealed);

@@ -28,6 +28,11 @@ export const IMMUTABILITY_HEADERS: readonly string[] = [
   "x-ms-legal-hold",
 ];
 
+export const CUSTOMER_KEY_HEADERS: readonly string[] = [
+  "x-ms-encryption-key",
+  "x-ms-encryption-key-sha256",
+];
+
 /** Refuses a request that asks for something its operation does not do. */
 export function refuseUnheeded({ guard, heeds, match }: Operation, request: Request): void {
   for (const name of MEANINGFUL) {

@@ -47,11 +47,16 @@ export type Request = {
   readonly leaseId: string | undefined;
   readonly snapshot: Tick | undefined;
   readonly versionId: Tick | undefined;
+  /** The key that the customer gives for the content, if there is one. */
+  readonly customerKey: CustomerKey | undefined;
   readonly body: RequestBody;
   header(name: string): string | undefined;
   /** Names and values of the headers that begin with `prefix`, names as they were sent, without it. */
   headersFrom(prefix: string): [string, string][];
 };
+
+/** A key for AES-256, and its SHA-256 in base64, by which it is known later. */
+export type CustomerKey = { readonly key: Uint8Array; readonly sha256: string };
 
 export type RequestBody = {
   /** As Content-Length has it; undefined if the length was not announced. */

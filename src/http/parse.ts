@@ -1,11 +1,14 @@
+import { hash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import { parseBase64 } from "../base/bytes.ts";
+import { KEY_SIZE } from "../base/cipher.ts";
 import { parseTickText } from "../base/time.ts";
-import { invalidHeader, invalidQuery, StorageError } from "../rules/errors.ts";
+import { invalidHeader, invalidQuery, missingHeader, StorageError } from "../rules/errors.ts";
 import { parseGuid } from "../rules/names.ts";
 import { isServiceVersion, NEWEST_VERSION } from "../rules/versions.ts";
 import { noRequestBody } from "./body.ts";
 import { parseConditions } from "./conditions.ts";
-import type { Request, RequestBody, ServiceDefinition } from "./operation.ts";
+import type { CustomerKey, Request, RequestBody, ServiceDefinition } from "./operation.ts";
 
 const URL_SIZE_MAX = 32 * 1024;
 const HEADER_COUNT_MAX = 256;
@@ -121,10 +124,29 @@ export function parseRequest(
     leaseId: guidOf(header, "x-ms-lease-id"),
     snapshot: tickOf(query, "snapshot"),
     versionId: tickOf(query, "versionid"),
+    customerKey: customerKeyOf(header),
     body,
     header,
     headersFrom: (prefix) => headersFrom(incoming.rawHeaders, prefix),
   };
+}
+
+const KEY_HEADERS = ["key", "key-sha256", "algorithm"].map((name) => `x-ms-encryption-${name}`);
+
+/** A customer's key comes with its sum and its algorithm, all or none of them. */
+function customerKeyOf(header: (name: string) => string | undefined): CustomerKey | undefined {
+  const [key, sha256, algorithm] = KEY_HEADERS.map(header);
+  if (key === undefined && sha256 === undefined) return undefined;
+  if (key === undefined) throw missingHeader("x-ms-encryption-key");
+  if (sha256 === undefined) throw missingHeader("x-ms-encryption-key-sha256");
+  if (algorithm === undefined) throw missingHeader("x-ms-encryption-algorithm");
+  if (algorithm !== "AES256") throw invalidHeader("x-ms-encryption-algorithm", algorithm);
+  const bytes = parseBase64(key);
+  if (bytes?.length !== KEY_SIZE) throw invalidHeader("x-ms-encryption-key", "");
+  if (hash("sha256", bytes, "base64") !== sha256) {
+    throw invalidHeader("x-ms-encryption-key-sha256", sha256);
+  }
+  return { key: bytes, sha256 };
 }
 
 function versionOf(text: string | undefined): string {

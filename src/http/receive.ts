@@ -4,6 +4,7 @@ import { Crc64, crc64 } from "../base/crc64.ts";
 import { parseXml, type XmlElement, XmlError } from "../base/xml.ts";
 import { invalidHeader, StorageError } from "../rules/errors.ts";
 import { type Contents, HEAP_CHUNK_MAX, nothingStaged } from "../store/content.ts";
+import { sealing } from "../store/sealing.ts";
 import { bodySize } from "./body.ts";
 import type { BodyRule, Received, Request } from "./operation.ts";
 
@@ -39,15 +40,19 @@ export async function receive(
     const bytes = size === 0 ? Buffer.alloc(0) : await request.body.whole();
     const received = sumsOf(bytes, wantsMd5, true);
     compareSums(sums, received);
-    const staged = size === 0 ? nothingStaged : { size, parts: [{ bytes }] };
+    const { seal, ...sealed } = sealing(request.customerKey?.key);
+    const parts = [{ bytes: seal(bytes), ...sealed }];
+    const staged = size === 0 ? nothingStaged : { size, parts };
     return { ...noBody, ...received, staged };
   }
   const md5 = wantsMd5 ? createHash("md5") : undefined;
   const crc = new Crc64();
-  const staged = await contents.stage(request.body.stream(), size, (bytes) => {
+  const see = (bytes: Uint8Array) => {
     md5?.update(bytes);
     crc.update(bytes);
-  });
+  };
+  const key = request.customerKey?.key;
+  const staged = await contents.stage(request.body.stream(), size, see, key);
   const received = { md5: md5?.digest("base64"), crc64: crc.digest() };
   try {
     compareSums(sums, received);

@@ -166,6 +166,18 @@ export const errors = {
     409,
     "The specified blob is sealed and its contents can't be modified unless the blob is re-created after a delete.",
   ],
+  BlobCustomerSpecifiedEncryptionMismatch: [
+    409,
+    "The given customer specified encryption does not match the encryption used to encrypt the blob.",
+  ],
+  BlobDoesNotUseCustomerSpecifiedEncryption: [
+    409,
+    "The blob does not use customer specified encryption.",
+  ],
+  BlobUsesCustomerSpecifiedEncryption: [
+    409,
+    "The blob is encrypted with customer specified encryption, but it was not provided in the request.",
+  ],
   BlobNotFound: [404, "The specified blob does not exist."],
   BlockCountExceedsLimit: [
     409,

@@ -33,19 +33,25 @@ for (const [text, want] of versions) {
 
 test("NEWEST_VERSION: is a version", () => assert.ok(isServiceVersion(NEWEST_VERSION)));
 
-// SEMANTICS c.2: block and Put Blob sizes, at both ends of each row.
+// SEMANTICS c.2: block, Put Blob and append block sizes, at both ends of each row.
 const MIB = 1024 * 1024;
-const sizes: [version: string, blockMib: number, blobMib: number][] = [
-  [NEWEST_VERSION, 4000, 5000],
-  ["2031-01-01", 4000, 5000],
-  ["2019-12-12", 4000, 5000],
-  ["2019-12-11", 100, 256],
-  ["2019-07-07", 100, 256],
-  ["2016-05-31", 100, 256],
-  ["2015-12-11", 4, 64],
-  ["2009-04-14", 4, 64],
+const sizes: [version: string, blockMib: number, blobMib: number, appendMib: number][] = [
+  [NEWEST_VERSION, 4000, 5000, 100],
+  ["2031-01-01", 4000, 5000, 100],
+  ["2022-11-02", 4000, 5000, 100],
+  ["2022-11-01", 4000, 5000, 4],
+  ["2019-12-12", 4000, 5000, 4],
+  ["2019-12-11", 100, 256, 4],
+  ["2019-07-07", 100, 256, 4],
+  ["2016-05-31", 100, 256, 4],
+  ["2015-12-11", 4, 64, 4],
+  ["2009-04-14", 4, 64, 4],
 ];
-for (const [version, block, blob] of sizes) {
-  test(`bodySizeMax(): ${version} takes blocks of ${block} MiB and blobs of ${blob} MiB`, () =>
-    assert.deepEqual(bodySizeMax(version), { block: block * MIB, blob: blob * MIB }));
+for (const [version, block, blob, append] of sizes) {
+  test(`bodySizeMax(): ${version} takes blocks of ${block}, blobs of ${blob}, appends of ${append} MiB`, () =>
+    assert.deepEqual(bodySizeMax(version), {
+      block: block * MIB,
+      blob: blob * MIB,
+      append: append * MIB,
+    }));
 }

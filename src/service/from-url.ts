@@ -1,13 +1,18 @@
 import { createHash } from "node:crypto";
 import { parseBase64 } from "../base/bytes.ts";
 import { Crc64 } from "../base/crc64.ts";
+import { CUSTOMER_KEY_HEADERS } from "../http/heeded.ts";
 import type { OpenSource, Received, Request, SourceAsk, Surroundings } from "../http/operation.ts";
 import { compareSums, noBody, type Sums } from "../http/receive.ts";
 import { sourceUrlOf } from "../http/source.ts";
 import { invalidHeader, StorageError } from "../rules/errors.ts";
 
 /** Headers that the rows which read from a URL heed. */
-export const SOURCE_HEADERS: readonly string[] = ["x-ms-copy-source"];
+export const FROM_URL_HEADERS: readonly string[] = [
+  "x-ms-copy-source",
+  "x-ms-source-encryption-key",
+  ...CUSTOMER_KEY_HEADERS,
+];
 
 const CONDITIONS = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
 
@@ -28,6 +33,10 @@ export function sourceAskOf(
       throw invalidHeader("x-ms-copy-source-authorization", "");
     }
     headers.authorization = authorization;
+  }
+  for (const name of ["key", "key-sha256", "algorithm"]) {
+    const value = request.header(`x-ms-source-encryption-${name}`);
+    if (value !== undefined) headers[`x-ms-encryption-${name}`] = value;
   }
   const intent = request.header("x-ms-file-request-intent");
   if (intent !== undefined) headers["x-ms-file-request-intent"] = intent;
@@ -59,10 +68,11 @@ export async function fetchSource(
     }
     const md5 = createHash("md5");
     const crc = new Crc64();
-    const staged = await contents.stage(source.stream(), size, (bytes) => {
+    const see = (bytes: Uint8Array) => {
       md5.update(bytes);
       crc.update(bytes);
-    });
+    };
+    const staged = await contents.stage(source.stream(), size, see, request.customerKey?.key);
     const received = { md5: md5.digest("base64"), crc64: crc.digest() };
     try {
       compareSums(sums, received);

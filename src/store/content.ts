@@ -1,10 +1,12 @@
 import { crc32 } from "node:zlib";
 import type { ByteStream } from "../base/bytes.ts";
+import type { Transform } from "../base/cipher.ts";
 import type { Engine, ReadTx, WriteTx } from "../engine/engine.ts";
 import { type ChunkFiles, CorruptFile, type StoredFile } from "../engine/files.ts";
 import type { Range } from "../rules/ranges.ts";
 import { chunkFiles, garbage, pieces, references } from "./keys.ts";
 import type { Chunk, Content, Piece } from "./records.ts";
+import { asIs, opening, type Sealed, sealing } from "./sealing.ts";
 import { SparseContents } from "./sparse.ts";
 
 /** Up to this size a chunk is a value in the engine's heap, above it a file; measured in DESIGN section 4. */
@@ -15,7 +17,7 @@ const PAGE_PIECES = 64;
 
 /** Bytes that have been taken in and that no record names yet. */
 export type Staged = { readonly size: number; readonly parts: readonly StagedPart[] };
-type StagedPart = { readonly bytes: Uint8Array } | { readonly file: StoredFile };
+type StagedPart = ({ readonly bytes: Uint8Array } | { readonly file: StoredFile }) & Sealed;
 
 export const nothingStaged: Staged = { size: 0, parts: [] };
 
@@ -43,7 +45,12 @@ export class Contents {
   }
 
   /** Takes in a body of `size` bytes; a large one is on the disk when this resolves. */
-  async stage(body: ByteStream, size: number, see?: (bytes: Uint8Array) => void): Promise<Staged> {
+  async stage(
+    body: ByteStream,
+    size: number,
+    see?: (bytes: Uint8Array) => void,
+    key?: Uint8Array,
+  ): Promise<Staged> {
     const parts: StagedPart[] = [];
     const source = body[Symbol.asyncIterator]();
     let rest: Uint8Array = Buffer.alloc(0);
@@ -62,10 +69,11 @@ export class Contents {
     try {
       for (let left = size; left > 0; ) {
         const part = Math.min(left, FILE_CHUNK_MAX);
+        const { seal, ...sealed } = sealing(key);
         parts.push(
           part <= HEAP_CHUNK_MAX
-            ? { bytes: await gathered(next, part) }
-            : { file: await this.#written(next, part) },
+            ? { bytes: seal(await gathered(next, part)), ...sealed }
+            : { file: await this.#written(next, part, seal), ...sealed },
         );
         left -= part;
       }
@@ -87,12 +95,18 @@ export class Contents {
       if ("bytes" in part) {
         const id = tx.tick();
         tx.putHeap(id, part.bytes);
-        return { at: "heap", id: id.toString(16), size: part.bytes.length, sum: crc32(part.bytes) };
+        return {
+          at: "heap",
+          id: id.toString(16),
+          size: part.bytes.length,
+          sum: crc32(part.bytes),
+          ...(part.iv === undefined ? {} : { iv: part.iv }),
+        };
       }
       const { name, size, sums } = part.file;
       chunkFiles.put(tx, [name], { size, sums, references: 1 });
       tx.afterCommit(() => this.#files.settle(name));
-      return { at: "file", id: name, size };
+      return { at: "file", id: name, size, ...(part.iv === undefined ? {} : { iv: part.iv }) };
     });
   }
 
@@ -170,14 +184,14 @@ export class Contents {
   }
 
   /** Prepares to send a range; from here on the bytes stay, whatever happens to the records. */
-  async open(tx: ReadTx, content: Content, range: Range): Promise<Opened> {
+  async open(tx: ReadTx, content: Content, range: Range, key?: Uint8Array): Promise<Opened> {
     if (range.count === 0) return { bytes: [], stream: emptyStream, close: () => {} };
-    if ("sparse" in content) return this.sparse.open(tx, content, range);
+    if ("sparse" in content) return this.sparse.open(tx, content, range, key);
     if ("list" in content) {
       const close = this.#holdList(content.list);
-      return { stream: () => this.#streamOfList(content.list, range), close };
+      return { stream: () => this.#streamOfList(content.list, range, key), close };
     }
-    const loaded = await this.#loaded(tx, cut(content.pieces, 0, range));
+    const loaded = await this.#loaded(tx, cut(content.pieces, 0, range), key);
     if (loaded.every(({ source }) => source instanceof Uint8Array)) {
       const bytes = loaded.map(({ source }) => source as Uint8Array);
       return { bytes, stream: emptyStream, close: () => {} };
@@ -189,6 +203,7 @@ export class Contents {
   async #written(
     next: (most: number) => Promise<Uint8Array | undefined>,
     size: number,
+    seal: Transform,
   ): Promise<StoredFile> {
     const writer = await this.#files.create(size);
     try {
@@ -196,7 +211,7 @@ export class Contents {
         const bytes = await next(left);
         if (bytes === undefined) throw new Error("the body ended too soon");
         left -= bytes.length;
-        const full = writer.write(bytes);
+        const full = writer.write(seal(bytes));
         if (full !== undefined) await full;
       }
       return await writer.finish();
@@ -231,30 +246,36 @@ export class Contents {
   }
 
   /** Fetches heap chunks, and what must be known of files before they can be read. */
-  async #loaded(tx: ReadTx, cuts: readonly Cut[]): Promise<Loaded[]> {
+  async #loaded(tx: ReadTx, cuts: readonly Cut[], key: Uint8Array | undefined): Promise<Loaded[]> {
     const loaded: Loaded[] = [];
     for (const { chunk, start, count } of cuts) {
       if (chunk.at === "heap") {
         const bytes = await tx.getHeap(BigInt(`0x${chunk.id}`));
         if (bytes === undefined || crc32(bytes) !== chunk.sum) throw new CorruptFile(chunk.id, 0);
-        loaded.push({ source: bytes.subarray(start, start + count), start, count });
+        const source = opening(key, chunk, start)(bytes.subarray(start, start + count));
+        loaded.push({ source, start, count, unseal: asIs });
       } else {
         const file = await chunkFiles.get(tx, chunk.id);
         if (file === undefined) throw new CorruptFile(chunk.id, 0);
-        loaded.push({ source: { name: chunk.id, size: file.size, sums: file.sums }, start, count });
+        const source = { name: chunk.id, size: file.size, sums: file.sums };
+        loaded.push({ source, start, count, unseal: opening(key, chunk, start) });
       }
     }
     return loaded;
   }
 
   async *#send(loaded: readonly Loaded[]): AsyncGenerator<Uint8Array> {
-    for (const { source, start, count } of loaded) {
+    for (const { source, start, count, unseal } of loaded) {
       if (source instanceof Uint8Array) yield source;
-      else yield* this.#files.read(source, start, count);
+      else for await (const part of this.#files.read(source, start, count)) yield unseal(part);
     }
   }
 
-  async *#streamOfList(list: string, range: Range): AsyncGenerator<Uint8Array> {
+  async *#streamOfList(
+    list: string,
+    range: Range,
+    key: Uint8Array | undefined,
+  ): AsyncGenerator<Uint8Array> {
     const id = BigInt(`0x${list}`);
     const end = range.start + range.count;
     for (let at = range.start; at < end; ) {
@@ -265,7 +286,7 @@ export class Contents {
         const offset = Number(page.key[1]);
         const cuts = batch(cut(page.value, offset, { start: at, count: end - at }));
         const count = cuts.reduce((sum, part) => sum + part.count, 0);
-        return { loaded: await this.#loaded(tx, cuts), next: at + count };
+        return { loaded: await this.#loaded(tx, cuts, key), next: at + count };
       });
       yield* this.#send(loaded);
       at = next;
@@ -278,6 +299,8 @@ type Loaded = {
   readonly source: Uint8Array | StoredFile;
   readonly start: number;
   readonly count: number;
+  /** Reads what a customer's key has encrypted. */
+  readonly unseal: Transform;
 };
 
 const BATCH_SIZE = 512 * 1024;

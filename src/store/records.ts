@@ -76,6 +76,8 @@ export type Chunk = {
   readonly id: string;
   readonly size: number;
   readonly sum?: number;
+  /** The first counter of a chunk that is encrypted with a customer's key, in base64. */
+  readonly iv?: string;
 };
 
 /** A chunk in its place in a blob; `block` names the block that begins with it. */
@@ -149,7 +151,11 @@ export type CopyRecord = {
 };
 
 /** A block that no list has named yet. */
-export type BlockRecord = { readonly size: number; readonly chunks: readonly Chunk[] };
+export type BlockRecord = {
+  readonly size: number;
+  readonly chunks: readonly Chunk[];
+  readonly customerKey?: string;
+};
 
 /** That a blob has blocks which no list has named yet. */
 export type UncommittedRecord = {

@@ -1,8 +1,10 @@
 import { crc32 } from "node:zlib";
+import type { Transform } from "../base/cipher.ts";
 import type { ReadTx } from "../engine/engine.ts";
 import { type ChunkFiles, CorruptFile, type StoredFile } from "../engine/files.ts";
 import { chunkFiles } from "./keys.ts";
 import type { Chunk } from "./records.ts";
+import { opening } from "./sealing.ts";
 import { idOf, type View } from "./sparse-rows.ts";
 
 const ZEROS = Buffer.alloc(256 * 1024);
@@ -17,6 +19,7 @@ export type Loaded =
       readonly start: number;
       readonly count: number;
       readonly readTo: number;
+      readonly unseal: Transform;
     }
   | { readonly zeros: number };
 
@@ -33,7 +36,11 @@ export async function loadedBatch(
   tx: ReadTx,
   files: ChunkFiles,
   view: View,
-  { from, sizeMax }: { readonly from: number; readonly sizeMax: number },
+  {
+    from,
+    sizeMax,
+    key,
+  }: { readonly from: number; readonly sizeMax: number; readonly key?: Uint8Array | undefined },
 ): Promise<Batch> {
   const parts: Loaded[] = [];
   const names: string[] = [];
@@ -56,11 +63,13 @@ export async function loadedBatch(
     if (chunk === undefined) parts.push({ zeros: count });
     else if (chunk.at === "heap") {
       const bytes = heap.get(chunk.id) as Uint8Array;
-      parts.push({ bytes: bytes.subarray(start, start + count) });
+      const unseal = opening(key, chunk, start);
+      parts.push({ bytes: unseal(bytes.subarray(start, start + count)) });
     } else {
       const file = stored.get(chunk.id) ?? (await storedFile(tx, chunk));
       stored.set(chunk.id, file);
-      parts.push({ file, start, count, readTo: start + count });
+      const unseal = opening(key, chunk, start);
+      parts.push({ file, start, count, readTo: start + count, unseal });
       names.push(chunk.id);
     }
   }
@@ -116,12 +125,12 @@ export async function* sentBatch(
       if ("bytes" in part) yield part.bytes;
       else if ("zeros" in part) yield* zeros(part.zeros);
       else {
-        const { file, start, count, readTo } = part;
+        const { file, start, count, readTo, unseal } = part;
         if (!open?.covers(file.name, start, count)) {
           await open?.close();
           open = new FileSpan(files, file, start, readTo);
         }
-        yield* open.take(start, count);
+        for await (const bytes of open.take(start, count)) yield unseal(bytes);
       }
     }
   } finally {

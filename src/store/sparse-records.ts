@@ -43,6 +43,9 @@ export type WornRecord = { readonly at: Instant };
 const HOLE = 0;
 const HEAP = 1;
 const FILE = 2;
+/** Added to the kind of a chunk that is encrypted; its first counter stands before its name. */
+const SEALED = 16;
+const IV_SIZE = 16;
 const HEAD_SIZE = 16;
 
 /** Fixed fields in few bytes, because there may be very many: version, kind, count, start, size of the chunk. */
@@ -50,17 +53,21 @@ export const sparsePart: Codec<SparsePart> = {
   encode({ count, chunk, start }) {
     const isFile = chunk?.at === "file";
     const tail = chunk === undefined ? 0 : isFile ? Buffer.byteLength(chunk.id, "latin1") : 12;
-    const bytes = Buffer.alloc(HEAD_SIZE + tail);
+    const iv = chunk?.iv === undefined ? undefined : Buffer.from(chunk.iv, "base64");
+    const at = HEAD_SIZE + (iv === undefined ? 0 : IV_SIZE);
+    const bytes = Buffer.alloc(at + tail);
     bytes[0] = 1;
-    bytes[1] = chunk === undefined ? HOLE : isFile ? FILE : HEAP;
+    bytes[1] =
+      (chunk === undefined ? HOLE : isFile ? FILE : HEAP) + (iv === undefined ? 0 : SEALED);
+    iv?.copy(bytes, HEAD_SIZE);
     bytes.writeUIntBE(count, 2, 6);
     bytes.writeUInt32BE(start, 8);
     bytes.writeUInt32BE(chunk?.size ?? 0, 12);
     if (chunk === undefined) return bytes;
-    if (isFile) bytes.write(chunk.id, HEAD_SIZE, "latin1");
+    if (isFile) bytes.write(chunk.id, at, "latin1");
     else {
-      bytes.writeBigUInt64BE(BigInt(`0x${chunk.id}`), HEAD_SIZE);
-      bytes.writeUInt32BE(chunk.sum ?? 0, HEAD_SIZE + 8);
+      bytes.writeBigUInt64BE(BigInt(`0x${chunk.id}`), at);
+      bytes.writeUInt32BE(chunk.sum ?? 0, at + 8);
     }
     return bytes;
   },
@@ -71,11 +78,19 @@ export const sparsePart: Codec<SparsePart> = {
     const start = bytes.readUInt32BE(8);
     if (bytes[1] === HOLE) return { count, start };
     const size = bytes.readUInt32BE(12);
-    if (bytes[1] === FILE) {
-      return { count, start, chunk: { at: "file", id: bytes.toString("latin1", HEAD_SIZE), size } };
+    const kind = bytes[1] ?? HOLE;
+    const isSealed = kind >= SEALED;
+    const at = HEAD_SIZE + (isSealed ? IV_SIZE : 0);
+    const sealed = isSealed ? { iv: bytes.toString("base64", HEAD_SIZE, at) } : {};
+    if (kind % SEALED === FILE) {
+      return {
+        count,
+        start,
+        chunk: { at: "file", id: bytes.toString("latin1", at), size, ...sealed },
+      };
     }
-    const id = bytes.readBigUInt64BE(HEAD_SIZE).toString(16);
-    const sum = bytes.readUInt32BE(HEAD_SIZE + 8);
-    return { count, start, chunk: { at: "heap", id, size, sum } };
+    const id = bytes.readBigUInt64BE(at).toString(16);
+    const sum = bytes.readUInt32BE(at + 8);
+    return { count, start, chunk: { at: "heap", id, size, sum, ...sealed } };
   },
 };

@@ -277,7 +277,9 @@ function firstRun(
   let size = 0;
   for (const part of parts) {
     const previous = run.at(-1);
-    const isSmall = part.chunk !== undefined && part.count < SMALL_SIZE;
+    // What a customer's key has encrypted cannot be written anew without it.
+    const isOurs = part.chunk !== undefined && part.chunk.iv === undefined;
+    const isSmall = isOurs && part.count < SMALL_SIZE;
     const goesOn = previous === undefined || endOf(previous) === part.offset;
     const fits = run.length < MERGED_PARTS_MAX && size + part.count <= MERGED_SIZE_MAX;
     if (!isSmall || !goesOn || !fits) {

@@ -176,10 +176,10 @@ export class SparseContents {
   }
 
   /** Prepares to send a range; from here on the bytes stay, whatever is written or released. */
-  async open(tx: ReadTx, sparse: Sparse, range: Range): Promise<Opened> {
+  async open(tx: ReadTx, sparse: Sparse, range: Range, key?: Uint8Array): Promise<Opened> {
     const top = await topOf(tx, sparse);
     const end = range.start + range.count;
-    const first = await this.#batch(tx, await stackOf(tx, top), range.start, end);
+    const first = await this.#batch(tx, await stackOf(tx, top), { from: range.start, end, key });
     const letGo = () => {
       for (const name of first.names) this.#files.letGo(name);
     };
@@ -190,7 +190,7 @@ export class SparseContents {
         release();
         letGo();
       };
-      return { stream: () => this.#stream(top, rest, first), close };
+      return { stream: () => this.#stream(top, rest, first, key), close };
     }
     const bytes = first.parts.map(bytesOf);
     if (bytes.every((part) => part !== undefined)) {
@@ -251,17 +251,26 @@ export class SparseContents {
   }
 
   /** The first of a range's bytes, as many as may be in memory at once; the files among them are held. */
-  async #batch(tx: ReadTx, stack: readonly bigint[], from: number, end: number): Promise<Batch> {
+  async #batch(
+    tx: ReadTx,
+    stack: readonly bigint[],
+    { from, end, key }: { from: number; end: number; key: Uint8Array | undefined },
+  ): Promise<Batch> {
     const view = await viewOf(tx, stack, { from, to: end, limit: VIEW_PARTS });
-    return loadedBatch(tx, this.#files, view, { from, sizeMax: BATCH_SIZE });
+    return loadedBatch(tx, this.#files, view, { from, sizeMax: BATCH_SIZE, key });
   }
 
-  async *#stream(top: string, range: Range, first: Batch): AsyncGenerator<Uint8Array> {
+  async *#stream(
+    top: string,
+    range: Range,
+    first: Batch,
+    key: Uint8Array | undefined,
+  ): AsyncGenerator<Uint8Array> {
     yield* sentBatch(this.#files, first.parts);
     const end = range.start + range.count;
     for (let at = range.start; at < end; ) {
       const batch = await this.#engine.read(async (tx) =>
-        this.#batch(tx, await stackOf(tx, top), at, end),
+        this.#batch(tx, await stackOf(tx, top), { from: at, end, key }),
       );
       try {
         yield* sentBatch(this.#files, batch.parts);

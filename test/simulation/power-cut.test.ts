@@ -91,6 +91,7 @@ function call({ engine, contents }: Store, operation: Operation, sent: Sent): Pr
     conditions: sent.ifNoneMatch === undefined ? noConditions : { ifNoneMatch: [sent.ifNoneMatch] },
     leaseId: undefined,
     versionId: undefined,
+    customerKey: undefined,
     snapshot: parseTickText(query.get("snapshot") ?? ""),
     header: (name) => headers.get(name),
     headersFrom: () => [],
