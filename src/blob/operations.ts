@@ -32,6 +32,7 @@ import { deleteImmutabilityPolicy, setImmutabilityPolicy, setLegalHold } from ".
 import { leaseBlob, leaseContainer } from "./lease.ts";
 import { listBlobs } from "./list-blobs.ts";
 import { blobPlace } from "./place.ts";
+import { queryBlobContents } from "./query.ts";
 import { getAccountInformation, listContainers } from "./service.ts";
 import { getBlobTags, setBlobTags } from "./tags.ts";
 
@@ -75,6 +76,7 @@ const operations: readonly Operation[] = [
   putBlockList,
   getBlockList,
   getBlob,
+  queryBlobContents,
   getBlobProperties,
   setBlobProperties,
   getBlobMetadata,

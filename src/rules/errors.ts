@@ -208,6 +208,7 @@ export const errors = {
   ],
   DuplicateTagNames: [400, "The tags specified contain duplicate names."],
   EmptyTagName: [400, "The name of one of the tag key-value pairs is empty."],
+  ErrorProcessingQueryExpression: [400, "The query expression could not be processed."],
   InvalidBlobOrBlock: [400, "The specified blob or block content is invalid."],
   InvalidBlobTier: [400, "The specified blob tier is invalid."],
   InvalidBlobType: [409, "The blob type is invalid for this operation."],
