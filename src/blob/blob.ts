@@ -63,6 +63,7 @@ export const getBlob = readOperation({
   snapshots: true,
   versions: true,
   heeds: CUSTOMER_KEY_HEADERS,
+  structured: true,
   guard: { on: theBlob, conditions: "read", lease: "free" },
   input: rangeInput,
   async apply({ tx, request, place, found, input: { asked, sum, name }, around: { contents } }) {

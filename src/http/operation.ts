@@ -210,6 +210,8 @@ type Row<I, P, R extends Guarded> = {
   /** Headers that change what an operation means, and that this one heeds: see http/heeded.ts. */
   readonly heeds?: readonly string[];
   readonly body?: BodyRule;
+  /** Whether the bytes of its reply may be asked for as a structured message; bytes sent may always be one. */
+  readonly structured?: boolean;
   /** Reads and checks the headers and parameters that only this operation has. */
   readonly input?: (request: Request, received: Pick<Received, "xml" | "bytes">) => I;
   /** What must be fetched before the transaction, in place of taking in a body. */

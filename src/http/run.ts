@@ -12,9 +12,31 @@ import { parseConditions, tagCondition } from "./conditions.ts";
 import { refuseUnheeded } from "./heeded.ts";
 import type { Guard, Guarded, Operation, Reply, Request, Surroundings } from "./operation.ts";
 import { noBody, receive } from "./receive.ts";
+import {
+  framedReply,
+  unframedRequest,
+  unsupportedStructured,
+  wantsStructured,
+  withStructuredHeader,
+} from "./structured.ts";
 
 /** The life of a request once it is parsed, matched and authorized. */
 export async function run(
+  operation: Operation,
+  request: Request,
+  engine: Engine,
+  around: Surroundings,
+): Promise<Reply> {
+  if (!wantsStructured(request)) return runPlain(operation, request, engine, around);
+  if (operation.body?.kind === "bytes") {
+    const plain = await unframedRequest(request);
+    return withStructuredHeader(await runPlain(operation, plain, engine, around));
+  }
+  if (!operation.structured) throw unsupportedStructured();
+  return framedReply(await runPlain(operation, request, engine, around));
+}
+
+async function runPlain(
   operation: Operation,
   request: Request,
   engine: Engine,
