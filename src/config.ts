@@ -15,6 +15,8 @@ export type Config = {
   readonly inMemory: boolean;
   /** Where each service listens. */
   readonly endpoints: Readonly<Record<Service, Endpoint>>;
+  /** Where static websites are served. */
+  readonly website: Endpoint;
   readonly accounts: Accounts;
   /** Whether the account is the well-known one, whose key may be printed. */
   readonly isDevelopment: boolean;
@@ -45,6 +47,9 @@ Where
   --blobPort PORT              (10000); 0 takes a free one
   --queueHost, --queuePort, --tableHost, --tablePort, --fileHost, --filePort, --smbHost, --smbPort
                                taken, and not used yet
+  --webHost HOST, --webPort PORT
+                               static websites (127.0.0.1, 10004): what is in $web, of the first account or of
+                               the one that the host names, as http://account.web.localhost:10004/ does
 
 Who
   LAZULI_ACCOUNTS              environment: name:key1[:key2];…  (also AZURITE_ACCOUNTS)
@@ -82,6 +87,8 @@ const OPTIONS = {
   tablePort: { ...text, default: "10002" },
   fileHost: { ...text, default: "127.0.0.1" },
   filePort: { ...text, default: "10003" },
+  webHost: { ...text, default: "127.0.0.1" },
+  webPort: { ...text, default: "10004" },
   smbHost: text,
   smbPort: text,
   logLevel: { ...text, default: "warn" },
@@ -107,7 +114,7 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     throw new ConfigError(`"${positionals.join(" ")}" is no command: there are serve and check.`);
   }
   if (values.smbPort !== undefined) wholeNumber("--smbPort", values.smbPort, PORT_MAX);
-  const endpoint = (service: Service): Endpoint => ({
+  const endpoint = (service: Service | "web"): Endpoint => ({
     host: values[`${service}Host`],
     port: wholeNumber(`--${service}Port`, values[`${service}Port`], PORT_MAX),
   });
@@ -127,6 +134,7 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
       table: endpoint("table"),
       file: endpoint("file"),
     },
+    website: endpoint("web"),
     accounts: accountsOf(source, given ?? `${DEVELOPMENT_ACCOUNT}:${DEVELOPMENT_KEY}`),
     isDevelopment: given === undefined,
     logLevel: level as LogLevel,

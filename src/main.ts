@@ -9,6 +9,7 @@ import { randomIds } from "./base/ids.ts";
 import { fileLog, type Log } from "./base/log.ts";
 import { systemClock } from "./base/time.ts";
 import { Copier } from "./blob/copier.ts";
+import { websiteServer } from "./blob/website.ts";
 import { type Config, ConfigError, type Endpoint, readConfig, USAGE } from "./config.ts";
 import { realDisk } from "./engine/disk.ts";
 import { diskFiles } from "./engine/disk-files.ts";
@@ -117,14 +118,16 @@ async function serve(config: Config, engine: Engine, files: ChunkFiles, log: Log
     servers.set(service.name, server);
     ports.set((server.address() as AddressInfo).port, service.name);
   }
+  const website = websiteServer({ engine, around, accounts, log });
+  await listen("web", website, config.website);
   const copies = new Copier({ engine, around, log });
   copier.wake = () =>
     void copies.wake().catch((error) => log.error("copies wait", { error: String(error) }));
   copier.wake();
   const sweeper = new Sweeper({ engine, files, contents, log }, systemClock);
-  greet(config, servers);
+  greet(config, servers, website);
   await signal();
-  await Promise.all([...servers.values()].map(drained));
+  await Promise.all([...servers.values(), website].map(drained));
   await sweeper.stop();
   await copies.stop();
   await engine.close();
@@ -132,7 +135,11 @@ async function serve(config: Config, engine: Engine, files: ChunkFiles, log: Log
   log.flush();
 }
 
-async function listen(name: Service, server: Server, { host, port }: Endpoint): Promise<void> {
+async function listen(
+  name: Service | "web",
+  server: Server,
+  { host, port }: Endpoint,
+): Promise<void> {
   server.listen(port, host);
   try {
     await once(server, "listening");
@@ -147,7 +154,7 @@ async function listen(name: Service, server: Server, { host, port }: Endpoint): 
 }
 
 /** Tells where the services are, and the connection string of the first account. */
-function greet(config: Config, servers: ReadonlyMap<Service, Server>): void {
+function greet(config: Config, servers: ReadonlyMap<Service, Server>, website: Server): void {
   const { accounts, isDevelopment, inMemory, location } = config;
   const name = accounts.keys().next().value ?? DEVELOPMENT_ACCOUNT;
   const key = isDevelopment ? DEVELOPMENT_KEY : "<key>";
@@ -159,6 +166,7 @@ function greet(config: Config, servers: ReadonlyMap<Service, Server>): void {
     say(`  ${title.padEnd(6)}${url}`);
     connection += `${title}Endpoint=${url};`;
   }
+  say(`  Web   ${originOf(website)}/`);
   say(`  ${connection}`);
   say("Ready");
 }

@@ -1,5 +1,6 @@
 import type { Operation, ServiceDefinition } from "../http/operation.ts";
 import { servicePropertiesRows } from "../service/properties.ts";
+import { serviceStatsRow } from "../service/stats.ts";
 import { appendBlock, appendBlockFromUrl, putAppendBlob, sealAppendBlob } from "./append-blob.ts";
 import { blobBatch } from "./batch.ts";
 import {
@@ -49,6 +50,7 @@ const settings = [
 const operations: readonly Operation[] = [
   listContainers,
   ...servicePropertiesRows("Blob", settings),
+  serviceStatsRow("Blob"),
   ...getAccountInformation,
   createContainer,
   getContainerProperties,

@@ -15,6 +15,7 @@ export const queryBlobContents = readOperation({
   match: { method: "POST", on: "blob", comp: "query" },
   allow: { sas: "r", resource: "o" },
   snapshots: true,
+  versions: true,
   body: { kind: "xml", sizeMax: XML_SIZE_MAX },
   guard: { on: theBlob, conditions: "read", lease: "free" },
   input: (_request, { xml }) => queryRequestOf(xml),
@@ -31,7 +32,7 @@ export const queryBlobContents = readOperation({
       close: () => opened.close(),
     };
     const headers: Record<string, HeaderValue> = {
-      ...blobHeaders(found, tx.now, place.snapshot !== undefined),
+      ...blobHeaders(found, tx.now, place),
       "Content-Type": "avro/binary",
       "Content-Encoding": undefined,
       "x-ms-blob-content-md5": stored.contentMd5,

@@ -8,7 +8,6 @@ const MEANINGFUL = [
   "x-ms-encryption-key",
   "x-ms-encryption-key-sha256",
   "x-ms-source-encryption-key",
-  "x-ms-structured-body",
   "x-ms-immutability-policy-until-date",
   "x-ms-immutability-policy-mode",
   "x-ms-legal-hold",

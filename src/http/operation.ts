@@ -41,6 +41,8 @@ export type Request = {
   readonly names: readonly string[];
   /** The base of the service's URLs, with a slash at the end. */
   readonly endpoint: string;
+  /** Whether it came by the account's secondary address, which is for reading only. */
+  readonly secondary: boolean;
   readonly version: ServiceVersion;
   readonly query: ReadonlyMap<string, string>;
   readonly conditions: Conditions;

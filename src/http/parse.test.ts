@@ -25,6 +25,7 @@ const addresses: [what: string, host: string, url: string, want: Partial<Address
     {
       account: "abc",
       hostStyle: false,
+      secondary: false,
       rawPath: "/abc/c/b",
       segments: ["c", "b"],
       endpoint: `http://${PATH_HOST}/abc/`,
@@ -52,6 +53,7 @@ const addresses: [what: string, host: string, url: string, want: Partial<Address
       rawPath: "/abc-secondary/c/b",
       segments: ["c", "b"],
       endpoint: `http://${PATH_HOST}/abc-secondary/`,
+      secondary: true,
     },
   ],
   [
@@ -82,7 +84,7 @@ const addresses: [what: string, host: string, url: string, want: Partial<Address
     "host style, the secondary",
     "abc-secondary.blob.core.windows.net",
     "/c/b",
-    { account: "abc", hostStyle: true, segments: ["c", "b"] },
+    { account: "abc", hostStyle: true, segments: ["c", "b"], secondary: true },
   ],
   [
     "a whole URL",

@@ -26,6 +26,8 @@ export type Address = {
   /** Parameters in the order they were sent, names in lower case, values decoded. */
   readonly parameters: readonly (readonly [string, string])[];
   readonly endpoint: string;
+  /** Whether it came by the account's secondary address, which is for reading only. */
+  readonly secondary: boolean;
 };
 
 const HOST_FORM = /^([a-z0-9]{3,24})(-secondary)?\.(blob|queue|table|file|dfs|web)\./i;
@@ -49,12 +51,15 @@ export function parseAddress(incoming: Message, secure: boolean): Address {
   const origin = `${secure ? "https" : "http"}://${host}/`;
   if (named?.[1] !== undefined) {
     const account = named[1].toLowerCase();
-    return { account, hostStyle: true, rawPath, segments: parts, parameters, endpoint: origin };
+    const secondary = named[2] !== undefined;
+    const rest = { rawPath, segments: parts, parameters, endpoint: origin, secondary };
+    return { account, hostStyle: true, ...rest };
   }
   const [first = "", ...segments] = parts;
   const account = first.replace(/-secondary$/, "");
   const endpoint = `${origin}${first}/`;
-  return { account, hostStyle: false, rawPath, segments, parameters, endpoint };
+  const secondary = account !== first;
+  return { account, hostStyle: false, rawPath, segments, parameters, endpoint, secondary };
 }
 
 /** Clients of a proxy send a whole URL; we are none, but its path is what they mean. */
@@ -118,6 +123,7 @@ export function parseRequest(
     account: address.account,
     ...service.place(address.segments, query),
     endpoint: address.endpoint,
+    secondary: address.secondary,
     version: versionOf(header("x-ms-version") ?? query.get("api-version") ?? defaultVersion),
     query,
     conditions: parseConditions(header),

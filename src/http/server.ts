@@ -40,6 +40,13 @@ const KEEP_ALIVE_MS = 75_000;
 export function httpService(options: ListenerOptions): Server {
   const door = new Door(options);
   options.around.doors.set(options.service.name, door);
+  return limitedServer((incoming, outgoing) => void door.serve(incoming, outgoing));
+}
+
+/** A server with the limits that each of ours has; it is not listening yet. */
+export function limitedServer(
+  serve: (incoming: IncomingMessage, outgoing: ServerResponse) => void,
+): Server {
   const server = createServer(
     {
       maxHeaderSize: HEADER_SIZE_MAX,
@@ -48,11 +55,11 @@ export function httpService(options: ListenerOptions): Server {
       keepAliveTimeout: KEEP_ALIVE_MS,
       noDelay: true,
     },
-    (incoming, outgoing) => void door.serve(incoming, outgoing),
+    serve,
   );
   server.maxHeadersCount = 0; // counted in parse.ts, where one too many is an error and not dropped
   server.setTimeout(IDLE_LIMIT_MS);
-  server.on("checkContinue", (incoming, outgoing) => void door.serve(incoming, outgoing));
+  server.on("checkContinue", serve);
   refuseBrokenRequests(server);
   watchSlowClients(server);
   return server;
@@ -145,7 +152,11 @@ class Door {
       rawHeaders: message.rawHeaders,
     };
     if (!isTrusted) authorize(signed, account, clock.now());
-    return { operation: this.#route(request), request };
+    const operation = this.#route(request);
+    if (address.secondary && operation.kind === "write") {
+      throw new StorageError("InsufficientAccountPermissions");
+    }
+    return { operation, request };
   }
 
   /** What a request without a version is taken as: the account's choice, else the newest. */

@@ -18,6 +18,7 @@ export const errors = {
     "ConditionNotMet",
   ],
   EmptyMetadataKey: [400, "The key for one of the metadata key-value pairs is empty."],
+  InsufficientAccountPermissions: [403, "Write operations are not allowed."],
   InternalError: [500, "The server encountered an internal error. Please retry the request."],
   InvalidAuthenticationInfo: [
     400,
@@ -93,6 +94,8 @@ export const errors = {
     "One of the query parameters specified in the request URI is not supported.",
   ],
   UnsupportedXmlNode: [400, "One of the XML nodes specified in the request body is not supported."],
+
+  WebContentNotFound: [404, "The requested content does not exist."],
 
   // Checksums
   BothCrc64AndMd5HeaderPresent: [

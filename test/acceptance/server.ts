@@ -42,7 +42,10 @@ export async function startServer(options: StartOptions = {}): Promise<TestServe
   const given = process.env.LAZULI_TEST_ENDPOINT;
   if (given !== undefined) return external(given);
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), "lazuli-test-"));
-  const ports = ["blob", "queue", "table", "file", "smb"].flatMap((name) => [`--${name}Port`, "0"]);
+  const ports = ["blob", "queue", "table", "file", "smb", "web"].flatMap((name) => [
+    `--${name}Port`,
+    "0",
+  ]);
   const args = [
     "src/main.ts",
     "--location",

@@ -254,7 +254,7 @@ async function withFolder(body: (folder: string) => Promise<void>): Promise<void
 
 /** Flags that keep the server off the usual ports, should it start after all. */
 const freePorts = () =>
-  ["blob", "queue", "table", "file", "smb"].flatMap((name) => [`--${name}Port`, "0"]);
+  ["blob", "queue", "table", "file", "smb", "web"].flatMap((name) => [`--${name}Port`, "0"]);
 
 /** Refused: exit code 1 and one sentence, without a stack. */
 function isOneSentence({ code, stdout, stderr }: Ended, about: RegExp): void {

@@ -86,6 +86,7 @@ function call({ engine, contents }: Store, operation: Operation, sent: Sent): Pr
     level: operation.match.on,
     names: blob === "" ? [CONTAINER] : [CONTAINER, blob],
     endpoint: "",
+    secondary: false,
     version: NEWEST_VERSION,
     query,
     conditions: sent.ifNoneMatch === undefined ? noConditions : { ifNoneMatch: [sent.ifNoneMatch] },
