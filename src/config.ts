@@ -27,6 +27,9 @@ export type Config = {
   readonly immutableStorage: boolean;
   readonly containerRetentionDays: number;
   readonly copyHosts: readonly string[];
+  /** The file with the rules by which blobs are tiered and deleted, if there is one. */
+  readonly lifecycleFile: string | undefined;
+  readonly lifecycleMs: number;
 };
 
 export type Service = "blob" | "queue" | "table" | "file";
@@ -68,6 +71,8 @@ Details
                                Deleted blobs: Set Blob Service Properties, DeleteRetentionPolicy.
   --copySources HOSTS          hosts that copies may read from, beside this machine: names, *.domain,
                                or * for all, with commas between (none)
+  --lifecycle FILE             rules that tier and delete blobs by their age: JSON, as Azure's management policies
+  --lifecycleInterval SECONDS  how long it takes from one run of them to the next (3600)
   --rehydrateDelay SECONDS     how long a blob takes to leave the archive (10)
   --skipApiVersionCheck, --disableTelemetry, --loose
                                taken for Azurite's sake; every version is served, nothing is sent home`;
@@ -101,6 +106,8 @@ const OPTIONS = {
   immutableStorage: flag,
   containerRetention: { ...text, default: "0" },
   copySources: { ...text, default: "" },
+  lifecycle: text,
+  lifecycleInterval: { ...text, default: "3600" },
   skipApiVersionCheck: flag,
   disableTelemetry: flag,
   loose: { ...flag, short: "L" },
@@ -146,6 +153,8 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
       .split(",")
       .map((host) => host.trim())
       .filter(Boolean),
+    lifecycleFile: values.lifecycle,
+    lifecycleMs: interval("--lifecycleInterval", values.lifecycleInterval),
     rehydrateMs: wholeNumber("--rehydrateDelay", values.rehydrateDelay, 1_000_000) * 1000,
   });
 }
@@ -163,6 +172,15 @@ function wholeNumber(name: string, value: string, max: number): number {
   const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN;
   if (!(number <= max)) throw new ConfigError(`${name} ${value} is no whole number up to ${max}.`);
   return number;
+}
+
+const INTERVAL_MAX = 1_000_000;
+
+/** A time between two runs, which is not zero. */
+function interval(name: string, value: string): number {
+  const seconds = wholeNumber(name, value, INTERVAL_MAX);
+  if (seconds === 0) throw new ConfigError(`${name} 0 leaves no time between two runs.`);
+  return seconds * 1000;
 }
 
 function accountsOf(source: string, given: string): Accounts {

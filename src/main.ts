@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { once } from "node:events";
-import { mkdirSync, openSync } from "node:fs";
+import { mkdirSync, openSync, readFileSync } from "node:fs";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setFlagsFromString } from "node:v8";
@@ -9,6 +9,7 @@ import { randomIds } from "./base/ids.ts";
 import { fileLog, type Log } from "./base/log.ts";
 import { systemClock } from "./base/time.ts";
 import { Copier } from "./blob/copier.ts";
+import { Lifecycle, type LifecycleOptions, readLifecycle } from "./blob/lifecycle.ts";
 import { websiteServer } from "./blob/website.ts";
 import { type Config, ConfigError, type Endpoint, readConfig, USAGE } from "./config.ts";
 import { realDisk } from "./engine/disk.ts";
@@ -49,6 +50,7 @@ async function main(): Promise<void> {
   if (config.command === "help") return say(USAGE);
   if (config.command === "version") return say("lazuli 0.1.0");
   const log = openLog(config);
+  const rules = lifecycleRules(config); // before anything is opened, so that a mistake costs nothing
   const { engine, files } = await openStore(config, log);
   if (config.command === "check") {
     const problems = await check(engine, files, say);
@@ -57,7 +59,22 @@ async function main(): Promise<void> {
     process.exitCode = problems === 0 ? 0 : 1;
     return;
   }
-  await serve(config, engine, files, log);
+  await serve(config, rules, { engine, files }, log);
+}
+
+/** The rules of --lifecycle; a file with mistakes is told of, each in a sentence. */
+function lifecycleRules({ lifecycleFile: file }: Config): LifecycleOptions["rules"] {
+  if (file === undefined) return [];
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    throw new ConfigError(`--lifecycle ${file} cannot be read: ${(error as Error).message}.`);
+  }
+  const policy = readLifecycle(text);
+  if ("rules" in policy) return policy.rules;
+  const problems = policy.problems.map((problem) => `--lifecycle ${file}: ${problem}`);
+  throw new ConfigError(problems.join("\n"));
 }
 
 function openLog({ debugFile, logLevel }: Config): Log {
@@ -94,7 +111,12 @@ async function openStore({ inMemory, location: directory }: Config, log: Log): P
   return { engine, files };
 }
 
-async function serve(config: Config, engine: Engine, files: ChunkFiles, log: Log): Promise<void> {
+async function serve(
+  config: Config,
+  rules: LifecycleOptions["rules"],
+  { engine, files }: Store,
+  log: Log,
+): Promise<void> {
   const contents = new Contents(engine, files);
   const { rehydrateMs, versioning, immutableStorage, containerRetentionDays } = config;
   const settings = { rehydrateMs, versioning, immutableStorage, containerRetentionDays };
@@ -125,9 +147,21 @@ async function serve(config: Config, engine: Engine, files: ChunkFiles, log: Log
     void copies.wake().catch((error) => log.error("copies wait", { error: String(error) }));
   copier.wake();
   const sweeper = new Sweeper({ engine, files, contents, log }, systemClock);
+  const lifecycle =
+    rules.length === 0
+      ? undefined
+      : new Lifecycle({
+          engine,
+          around,
+          rules,
+          accounts: () => accounts.keys(),
+          log,
+          intervalMs: config.lifecycleMs,
+        });
   greet(config, servers, website);
   await signal();
   await Promise.all([...servers.values(), website].map(drained));
+  await lifecycle?.stop();
   await sweeper.stop();
   await copies.stop();
   await engine.close();
