@@ -37,14 +37,15 @@ const UNCOMMITTED_MAX = 100_000;
 const BLOCKS_MAX = 50_000;
 const BLOCK_LIST_SIZE_MAX = 8 * 1024 * 1024;
 
-/** What a request says of the blob it makes, beside its bytes. */
+/** What a request says of the blob it makes, beside its bytes, whose size is the blob's. */
 export function newBlobOf(request: Request) {
-  if (request.header("x-ms-blob-content-length") !== undefined) {
-    throw invalidHeader(
-      "x-ms-blob-content-length",
-      request.header("x-ms-blob-content-length") ?? "",
-    );
-  }
+  const size = request.header("x-ms-blob-content-length");
+  if (size !== undefined) throw invalidHeader("x-ms-blob-content-length", size);
+  return describedBlob(request);
+}
+
+/** What a request says of a blob of any type that it makes. */
+export function describedBlob(request: Request) {
   return {
     metadata: checkedMetadata(request.headersFrom("x-ms-meta-")),
     tags: parseTagHeader(request.header("x-ms-tags")),
@@ -79,7 +80,7 @@ type NewBlob = ReturnType<typeof newBlobOf> & {
   readonly headers: BlobRecord["headers"];
   readonly size: number;
   readonly content: Content;
-} & Partial<Pick<BlobRecord, "copy" | "sealed" | "blockCount" | "customerKey">>;
+} & Partial<Pick<BlobRecord, "copy" | "sealed" | "blockCount" | "customerKey" | "sequenceNumber">>;
 
 /** Writes a whole blob over what was there: its lease, tier and age stay, all else is replaced. */
 export async function overwrite(
@@ -90,7 +91,9 @@ export async function overwrite(
   const { tx, around } = change;
   refuseHold(held, around.settings);
   const changed = changedNow(tx);
-  const kept = before === undefined ? {} : tierAt(before, tx.now);
+  // Another type of blob has other tiers, or none.
+  const same = before?.type === given.type ? before : undefined;
+  const kept = same === undefined ? {} : tierAt(same, tx.now);
   const record: BlobRecord = {
     ...changed,
     ...held,
@@ -100,7 +103,7 @@ export async function overwrite(
     ...(tags === undefined ? {} : { tags }),
     ...(encryptionScope === undefined ? {} : { encryptionScope }),
     ...(kept.tier === undefined ? {} : { tier: kept.tier }),
-    ...(before?.tierChangedAt === undefined ? {} : { tierChangedAt: before.tierChangedAt }),
+    ...(same?.tierChangedAt === undefined ? {} : { tierChangedAt: same.tierChangedAt }),
     ...(tier === undefined ? {} : { tier, tierChangedAt: changed.modifiedAt }),
   };
   return replaceBlob(change, before, record);

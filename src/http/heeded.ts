@@ -18,6 +18,9 @@ const MEANINGFUL = [
   "x-ms-access-tier-if-modified-since",
   "x-ms-access-tier-if-unmodified-since",
   "x-ms-copy-source",
+  "x-ms-if-sequence-number-le",
+  "x-ms-if-sequence-number-lt",
+  "x-ms-if-sequence-number-eq",
 ];
 
 /** What every row heeds that takes headers of these kinds. */

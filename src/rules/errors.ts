@@ -181,6 +181,11 @@ export const errors = {
     409,
     "The blob is encrypted with customer specified encryption, but it was not provided in the request.",
   ],
+  BlobAccessTierNotSupportedForAccountType: [
+    409,
+    "The access tier is not supported for this type of account.",
+  ],
+  BlobOverwritten: [409, "The blob has been recreated since the previous snapshot was taken."],
   BlobNotFound: [404, "The specified blob does not exist."],
   BlockCountExceedsLimit: [
     409,
@@ -217,6 +222,7 @@ export const errors = {
   InvalidBlobType: [409, "The blob type is invalid for this operation."],
   InvalidBlockId: [400, "The specified block ID is invalid. The block ID must be Base64-encoded."],
   InvalidBlockList: [400, "The specified block list is invalid."],
+  InvalidPageRange: [416, "The page range specified is invalid."],
   InvalidOperation: [400, "Invalid operation against a blob snapshot."],
   InvalidTag: [
     400,
@@ -266,6 +272,20 @@ export const errors = {
     409,
     "A permanent delete needs a soft-deleted snapshot or version, and an account that allows it.",
     "OperationNotAllowed",
+  ],
+  PreviousSnapshotCannotBeNewer: [
+    400,
+    "The prevsnapshot query parameter value cannot be newer than snapshot query parameter value.",
+  ],
+  PreviousSnapshotNotFound: [409, "The previous snapshot is not found."],
+  PreviousSnapshotOperationNotSupported: [
+    409,
+    "Differential Get Page Ranges is not supported on the previous snapshot.",
+  ],
+  SequenceNumberConditionNotMet: [412, "The sequence number condition specified was not met."],
+  SequenceNumberIncrementTooLarge: [
+    409,
+    "The sequence number increment cannot be performed because it would result in overflow of the sequence number.",
   ],
   SnapshotsPresent: [409, "This operation is not permitted while the blob has snapshots."],
   TagsTooLarge: [400, "The tags specified exceed the maximum permissible limit."],

@@ -108,6 +108,8 @@ export type BlobRecord = Changed & {
   readonly headers: HttpHeaders;
   readonly metadata: Metadata;
   readonly lease: Lease;
+  /** Of a page blob; in decimal digits, because it has 63 bits. */
+  readonly sequenceNumber?: string;
   readonly tags?: Tags;
   readonly tier?: Tier;
   readonly tierChangedAt?: Instant;

@@ -1,0 +1,350 @@
+import { parseTickText, type Tick } from "../base/time.ts";
+import { element, XML_DECLARATION } from "../base/xml.ts";
+import type { ReadTx, WriteTx } from "../engine/engine.ts";
+import { IMMUTABILITY_HEADERS } from "../http/heeded.ts";
+import {
+  type Call,
+  createOperation,
+  type HeaderValue,
+  type Reply,
+  type Request,
+  readOperation,
+  writeOperation,
+} from "../http/operation.ts";
+import {
+  invalidHeader,
+  invalidQuery,
+  missingHeader,
+  refuse,
+  StorageError,
+} from "../rules/errors.ts";
+import { leaseAfterWrite, leaseAt } from "../rules/lease.ts";
+import {
+  failedSequence,
+  PAGES_SIZE_MAX,
+  pageBlobSize,
+  pagesOf,
+  type SequenceConditions,
+  sequenceNumber,
+  wholePages,
+} from "../rules/pages.ts";
+import { parseRange, type Range, rangeOf } from "../rules/ranges.ts";
+import { isPremiumTier, parseTier } from "../rules/tiers.ts";
+import { changedHeaders, changedNow } from "../service/resource.ts";
+import { snapshots, uncommitted } from "../store/keys.ts";
+import type { BlobRecord } from "../store/records.ts";
+import type { Sparse } from "../store/sparse-records.ts";
+import { dropBlocks } from "../store/sweep.ts";
+import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
+import { describedBlob, encrypted, overwrite, refuseArchived } from "./block-blob.ts";
+import { refuseFixed } from "./history.ts";
+import { type BlobPlace, putBlobRecord, theBlob, visible } from "./resource.ts";
+
+const RANGES_MAX = 10_000;
+/** The first version whose lists of pages come in parts. */
+const PAGED_LISTS = "2020-10-02";
+const SEQUENCE_HEADERS = [
+  "x-ms-if-sequence-number-le",
+  "x-ms-if-sequence-number-lt",
+  "x-ms-if-sequence-number-eq",
+] as const;
+
+/** A page blob's content, or the refusal of an operation on a blob of another type. */
+export function pagesIn(blob: BlobRecord): Sparse {
+  if (!("sparse" in blob.content)) throw new StorageError("InvalidBlobType");
+  return blob.content;
+}
+
+/** Tiers belong to block blobs here, and those of page blobs to accounts of another kind. */
+function refuseTier(request: Request): void {
+  const text = request.header("x-ms-access-tier");
+  if (text === undefined) return;
+  if (isPremiumTier(text)) throw new StorageError("BlobAccessTierNotSupportedForAccountType");
+  if (parseTier(text) === undefined) throw invalidHeader("x-ms-access-tier", text);
+  throw new StorageError("AccessTierNotSupportedForBlobType");
+}
+
+/** Only pages have bytes; what makes a blob of them, or clears some, has none. */
+function refuseBody({ body }: Request): void {
+  if (body.size !== 0) throw invalidHeader("Content-Length", String(body.size ?? ""));
+}
+
+export const putPageBlob = createOperation({
+  name: "Put Blob (page blob)",
+  match: { method: "PUT", on: "blob", header: { name: "x-ms-blob-type", value: "PageBlob" } },
+  allow: { sas: "cw", resource: "o" },
+  body: { kind: "bytes", sizeMax: () => 0, md5: "if-sent", md5Headers: ["content-md5"] },
+  heeds: IMMUTABILITY_HEADERS,
+  guard: { on: theBlob, conditions: "create", lease: "guarded" },
+  input(request) {
+    const size = request.header("x-ms-blob-content-length");
+    if (size === undefined) throw missingHeader("x-ms-blob-content-length");
+    const number = request.header("x-ms-blob-sequence-number") ?? "0";
+    refuseTier(request);
+    refuseBody(request);
+    return {
+      ...describedBlob(request),
+      headers: httpHeadersOf(request, true),
+      size: pageBlobSize(size),
+      sequenceNumber: sequenceNumber("x-ms-blob-sequence-number", number).toString(),
+    };
+  },
+  async apply(call) {
+    const { tx, place, found, input, around } = call;
+    refuseArchived(found, tx.now);
+    const { container, name } = place;
+    if ((await uncommitted.get(tx, container, name)) !== undefined) {
+      await dropBlocks(tx, around.contents, container, name);
+    }
+    const content = around.contents.sparse.create(tx);
+    const record = await overwrite(call, found, { ...input, type: "PageBlob", content });
+    return { status: 201, headers: { ...stateHeaders(record), ...encrypted(input) } };
+  },
+});
+
+/** The header that names the range, x-ms-range before Range, and its value. */
+function rangeHeader(request: Request): [name: string, text: string | undefined] {
+  const own = request.header("x-ms-range");
+  const standard = request.header("range");
+  return own === undefined && standard !== undefined ? ["Range", standard] : ["x-ms-range", own];
+}
+
+function sequenceConditions(request: Request): SequenceConditions {
+  const [atMost, below, equal] = SEQUENCE_HEADERS.map((name) => {
+    const text = request.header(name);
+    return text === undefined ? undefined : sequenceNumber(name, text);
+  });
+  return {
+    ...(atMost === undefined ? {} : { atMost }),
+    ...(below === undefined ? {} : { below }),
+    ...(equal === undefined ? {} : { equal }),
+  };
+}
+
+/** What every change of pages says: where, and under which sequence number. */
+const pageWriteOf = (request: Request) => ({
+  pages: pagesOf(...rangeHeader(request)),
+  sequence: sequenceConditions(request),
+  encryptionScope: request.header("x-ms-encryption-scope"),
+});
+
+type PageWrite = ReturnType<typeof pageWriteOf>;
+
+/** Judges what only the blob can tell, lets `change` happen to its pages, and stores the new state. */
+export async function changePages(
+  { tx, place, found, input }: Call<WriteTx, PageWrite, BlobPlace, BlobRecord>,
+  change: (content: Sparse, pages: Range) => Promise<void>,
+): Promise<Record<string, HeaderValue>> {
+  const content = pagesIn(found);
+  refuseFixed(found, tx.now);
+  const { pages, sequence } = input;
+  const number = found.sequenceNumber ?? "0";
+  refuse(failedSequence(sequence, BigInt(number)));
+  if (pages.start + pages.count > found.size) throw new StorageError("InvalidPageRange");
+  await change(content, pages);
+  const lease = leaseAfterWrite(leaseAt(found.lease, tx.now));
+  const record = { ...found, ...changedNow(tx), lease };
+  putBlobRecord(tx, place, record);
+  return { ...changedHeaders(record), "x-ms-blob-sequence-number": number };
+}
+
+export const putPage = writeOperation({
+  name: "Put Page (update)",
+  match: {
+    method: "PUT",
+    on: "blob",
+    comp: "page",
+    header: { name: "x-ms-page-write", value: "update" },
+  },
+  allow: { sas: "w", resource: "o" },
+  body: {
+    kind: "bytes",
+    sizeMax: () => PAGES_SIZE_MAX,
+    md5: "if-sent",
+    md5Headers: ["content-md5"],
+  },
+  heeds: SEQUENCE_HEADERS,
+  guard: { on: theBlob, conditions: "write", lease: "guarded" },
+  input(request) {
+    const input = pageWriteOf(request);
+    const { size } = request.body;
+    // A body that is too large, or whose length is not told, has an error of its own.
+    if (size !== undefined && size <= PAGES_SIZE_MAX && size !== input.pages.count) {
+      throw invalidHeader("Content-Length", String(size));
+    }
+    return input;
+  },
+  async apply(call) {
+    const { tx, input, received, around } = call;
+    const changed = await changePages(call, (content, { start }) =>
+      around.contents.sparse.write(tx, content, start, received.staged),
+    );
+    const headers: Record<string, HeaderValue> = {
+      ...changed,
+      "Content-MD5": received.md5,
+      "x-ms-content-crc64": received.crc64,
+      ...encrypted(input),
+    };
+    return { status: 201, headers };
+  },
+});
+
+export const clearPage = writeOperation({
+  name: "Put Page (clear)",
+  match: {
+    method: "PUT",
+    on: "blob",
+    comp: "page",
+    header: { name: "x-ms-page-write", value: "clear" },
+  },
+  allow: { sas: "w", resource: "o" },
+  heeds: SEQUENCE_HEADERS,
+  guard: { on: theBlob, conditions: "write", lease: "guarded" },
+  input(request) {
+    refuseBody(request);
+    for (const name of ["content-md5", "x-ms-content-crc64"]) {
+      const sum = request.header(name);
+      if (sum !== undefined) throw invalidHeader(name, sum); // there is nothing to sum
+    }
+    return pageWriteOf(request);
+  },
+  async apply(call) {
+    const { tx, around } = call;
+    const headers = await changePages(call, (content, pages) =>
+      around.contents.sparse.clear(tx, content, pages),
+    );
+    return { status: 201, headers };
+  },
+});
+
+/** The snapshot that a list of pages is compared with, if it is. */
+function previousOf(request: Request): Tick | undefined {
+  const text = request.query.get("prevsnapshot");
+  const url = request.header("x-ms-previous-snapshot-url");
+  if (text !== undefined && url !== undefined) {
+    throw invalidHeader("x-ms-previous-snapshot-url", url);
+  }
+  if (url !== undefined) return snapshotAt(request, url);
+  if (text === undefined) return undefined;
+  const tick = parseTickText(text);
+  if (tick === undefined) throw invalidQuery("prevsnapshot", text);
+  return tick;
+}
+
+/** The snapshot of the same blob that a URL names; those of other blobs cannot be compared with. */
+function snapshotAt({ endpoint, names }: Request, text: string): Tick {
+  const url = URL.parse(text);
+  const tick = parseTickText(url?.searchParams.get("snapshot") ?? "");
+  const own = URL.parse(endpoint + names.map(encodeURI).join("/"));
+  if (url === null || own === null || tick === undefined) {
+    throw invalidHeader("x-ms-previous-snapshot-url", text);
+  }
+  if (decodeURI(url.pathname) !== decodeURI(own.pathname)) {
+    throw new StorageError("PreviousSnapshotOperationNotSupported");
+  }
+  return tick;
+}
+
+/** Where a list goes on, and how long it may be; before lists came in parts it has no bound. */
+function pagingOf({ query, version }: Request): { from: number; limit: number } {
+  const marker = query.get("marker") ?? "";
+  const size = query.get("maxresults") ?? "";
+  if (!/^(1!\d{1,15})?$/.test(marker)) throw invalidQuery("marker", marker);
+  if (!/^(-?\d{1,9})?$/.test(size)) throw invalidQuery("maxresults", size);
+  if (size !== "" && Number(size) < 1) {
+    throw new StorageError("OutOfRangeQueryParameterValue", {
+      QueryParameterName: "maxresults",
+      QueryParameterValue: size,
+      MinimumAllowed: "1",
+      MaximumAllowed: String(RANGES_MAX),
+    });
+  }
+  const most = version >= PAGED_LISTS ? RANGES_MAX : Number.MAX_SAFE_INTEGER;
+  return {
+    from: marker === "" ? 0 : Number(marker.slice(2)),
+    limit: size === "" ? most : Math.min(Number(size), most),
+  };
+}
+
+export const getPageRanges = readOperation({
+  name: "Get Page Ranges",
+  match: { method: "GET", on: "blob", comp: "pagelist" },
+  allow: { sas: "r", resource: "o" },
+  snapshots: true,
+  versions: true,
+  guard: { on: theBlob, conditions: "read", lease: "free" },
+  input(request) {
+    const [, text] = rangeHeader(request);
+    return { asked: parseRange(text), previous: previousOf(request), ...pagingOf(request) };
+  },
+  async apply({ tx, request, place, found, input, around }) {
+    const content = pagesIn(found);
+    const { asked, previous, from, limit } = input;
+    const range = behind(wholePages(rangeOf(asked, found.size)), from);
+    const { sparse } = around.contents;
+    let list: string;
+    let next: number | undefined;
+    if (previous === undefined) {
+      const found = await sparse.ranges(tx, content, range, limit);
+      list = found.ranges.map((one) => rangeXml("PageRange", one)).join("");
+      next = found.next;
+    } else {
+      const since = await previousPages(tx, place, previous);
+      const found = await sparse.diff(tx, content, { since, range, limit });
+      if (found === undefined) throw new StorageError("BlobOverwritten");
+      list = changesXml(found);
+      next = found.next;
+    }
+    const marker =
+      request.version >= PAGED_LISTS
+        ? `<NextMarker>${next === undefined ? "" : `1!${next}`}</NextMarker>`
+        : "";
+    const headers: Record<string, HeaderValue> = {
+      ...changedHeaders(found),
+      "Content-Type": "application/xml",
+      "x-ms-blob-content-length": found.size,
+    };
+    const body = `${XML_DECLARATION}<PageList>${list}${marker}</PageList>`;
+    return { status: 200, headers, body } satisfies Reply;
+  },
+});
+
+/** The part of a range that begins at `from`, where that is further on. */
+function behind({ start, count }: Range, from: number): Range {
+  const first = Math.max(start, from);
+  return { start: first, count: Math.max(0, start + count - first) };
+}
+
+/**
+ * The pages of an earlier snapshot.
+ * Differs from Azure: where the blob was replaced by a copy of one of its own snapshots, a comparison still
+ * works and tells what differs; Azure answers BlobOverwritten.
+ */
+async function previousPages(
+  tx: ReadTx,
+  { container, name, snapshot }: BlobPlace,
+  previous: Tick,
+): Promise<Sparse> {
+  if (snapshot !== undefined && previous > snapshot) {
+    throw new StorageError("PreviousSnapshotCannotBeNewer");
+  }
+  const record = visible(await snapshots.get(tx, container, name, previous), tx.now);
+  if (record === undefined) throw new StorageError("PreviousSnapshotNotFound");
+  if (record.type !== "PageBlob") throw new StorageError("BlobOverwritten");
+  return pagesIn(record);
+}
+
+const rangeXml = (name: "PageRange" | "ClearRange", { start, count }: Range): string =>
+  `<${name}>${element("Start", start)}${element("End", start + count - 1)}</${name}>`;
+
+/** Written and cleared ranges, in the order of their offsets. */
+function changesXml(changes: { written: readonly Range[]; cleared: readonly Range[] }): string {
+  const all = [
+    ...changes.written.map((range) => ({ name: "PageRange" as const, range })),
+    ...changes.cleared.map((range) => ({ name: "ClearRange" as const, range })),
+  ];
+  return all
+    .sort((a, b) => a.range.start - b.range.start)
+    .map(({ name, range }) => rangeXml(name, range))
+    .join("");
+}
