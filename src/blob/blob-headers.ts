@@ -43,6 +43,7 @@ export function blobHeaders(
     "Cache-Control": headers.cacheControl,
     "Accept-Ranges": "bytes",
     "x-ms-blob-type": blob.type,
+    "x-ms-blob-sequence-number": blob.sequenceNumber,
     "x-ms-creation-time": httpDate(blob.createdAt),
     "x-ms-lease-status": isPast ? undefined : lease.status,
     "x-ms-lease-state": isPast ? undefined : lease.state,
@@ -90,9 +91,10 @@ export const stateHeaders = (blob: BlobRecord): Record<string, HeaderValue> => (
 /** What only Get Blob Properties tells: the tier and its history. */
 export function tierHeaders(blob: BlobRecord, now: Instant): Record<string, HeaderValue> {
   const { tier, rehydration } = tierAt(blob, now);
+  const inferred = blob.type === "BlockBlob" ? INFERRED_TIER : undefined; // no other type has tiers
   return {
-    "x-ms-access-tier": tier ?? INFERRED_TIER,
-    "x-ms-access-tier-inferred": tier === undefined ? true : undefined,
+    "x-ms-access-tier": tier ?? inferred,
+    "x-ms-access-tier-inferred": tier === undefined && inferred !== undefined ? true : undefined,
     "x-ms-access-tier-change-time":
       blob.tierChangedAt === undefined ? undefined : httpDate(blob.tierChangedAt),
     "x-ms-archive-status":

@@ -34,6 +34,7 @@ import { blobHeaders, httpHeadersOf, stateHeaders, tierHeaders } from "./blob-he
 import { priorityOf, tierOf } from "./block-blob.ts";
 import { encryptedHeaders, refuseOtherKey } from "./customer-key.ts";
 import { changeBlob, expireLater, refuseFixed, removeBlob, removePast } from "./history.ts";
+import { changedPageProperties, pagePropertiesOf } from "./page-blob.ts";
 import { type BlobPlace, putBlobRecord, putTaggedRecord, theBlob } from "./resource.ts";
 
 const SNAPSHOTS_MAX = Number.MAX_SAFE_INTEGER;
@@ -182,17 +183,24 @@ export const setBlobProperties = writeOperation({
   allow: { sas: "w", resource: "o" },
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input(request) {
-    for (const name of ["x-ms-blob-content-length", "x-ms-sequence-number-action"]) {
-      const value = request.header(name); // of page blobs only
-      if (value !== undefined) throw invalidHeader(name, value);
-    }
-    return httpHeadersOf(request, false);
+    const pages = pagePropertiesOf(request);
+    const headers = httpHeadersOf(request, false);
+    // A request about the pages alone leaves the other properties as they are.
+    const isKept = pages !== undefined && Object.keys(headers).length === 0;
+    return { pages, headers: isKept ? undefined : headers };
   },
-  async apply({ tx, place, found, input: headers }) {
+  async apply({ tx, place, found, input, around }) {
     refuseFixed(found, tx.now);
-    const record = { ...changedBlob(found, changedNow(tx), tx.now), headers };
+    const { pages, headers = found.headers } = input;
+    const changed =
+      pages === undefined ? {} : await changedPageProperties(tx, around.contents, found, pages);
+    const record = { ...changedBlob(found, changedNow(tx), tx.now), headers, ...changed };
     putBlobRecord(tx, place, record);
-    return { status: 200, headers: changedHeaders(record) };
+    const reply: Record<string, HeaderValue> = {
+      ...changedHeaders(record),
+      "x-ms-blob-sequence-number": record.sequenceNumber,
+    };
+    return { status: 200, headers: reply };
   },
 });
 
@@ -362,6 +370,7 @@ export const setBlobTier = writeOperation({
     return { tier, priority: priorityOf(request) };
   },
   async apply({ tx, place, found, input: { tier, priority }, around: { settings } }) {
+    if (found.type !== "BlockBlob") throw new StorageError("AccessTierNotSupportedForBlobType");
     const endsAt = tx.now + settings.rehydrateMs;
     const result = tierChanged(tierAt(found, tx.now), tier, { priority, endsAt });
     if (typeof result === "string") throw new StorageError(result);

@@ -6,7 +6,7 @@ import { sizeOf } from "../service/from-url.ts";
 import { changedNow } from "../service/resource.ts";
 import type { Staged } from "../store/content.ts";
 import { blobs, copies } from "../store/keys.ts";
-import type { BlobRecord, CopyRecord, CopyState, Piece } from "../store/records.ts";
+import type { BlobRecord, CopyRecord, CopyState } from "../store/records.ts";
 
 export type CopierOptions = {
   readonly engine: Engine;
@@ -80,13 +80,13 @@ export class Copier {
       const done = await engine.write(async (tx) => {
         const found = pendingCopy(await blobs.get(tx, ...key), copy.id);
         if (found === undefined) return false;
-        const pieces = contents.keep(tx, staged).map((chunk): Piece => ({ chunk }));
+        const content = await contents.filled(tx, found.content, staged);
         const state: CopyState = { ...found.copy, status: "success", done: staged.size };
         blobs.put(tx, key, {
           ...found,
           ...changedNow(tx),
           size: staged.size,
-          content: contents.made(tx, pieces),
+          content,
           copy: { ...state, completedAt: tx.now },
         });
         copies.delete(tx, ...key);

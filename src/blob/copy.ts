@@ -20,6 +20,7 @@ import { isCovered, sourceUrlOf, withoutSignature } from "../http/source.ts";
 import { failedCondition } from "../rules/conditions.ts";
 import { invalidHeader, StorageError } from "../rules/errors.ts";
 import { noMetadata } from "../rules/metadata.ts";
+import { PAGE_SIZE, sequenceNumber } from "../rules/pages.ts";
 import { meetsTags } from "../rules/tag-expressions.ts";
 import { checkedTags, type Tags } from "../rules/tags.ts";
 import { type Rehydration, tierAt } from "../rules/tiers.ts";
@@ -319,6 +320,21 @@ export function facts({ header, metadata }: NonNullable<Received["source"]>) {
   return { headers, metadata: Object.fromEntries(metadata) };
 }
 
+/** A page blob has its whole length from the begin, as zeros. */
+function emptyPages(
+  { tx, around }: CopyCall,
+  { header }: NonNullable<Received["source"]>,
+  size: number,
+): Pick<BlobRecord, "size" | "content" | "sequenceNumber"> {
+  if (size % PAGE_SIZE !== 0) {
+    const Reason = "The source is not made of whole pages.";
+    throw new StorageError("CannotVerifyCopySource", { Reason }, 409);
+  }
+  const NUMBER = "x-ms-blob-sequence-number";
+  const number = sequenceNumber(NUMBER, header(NUMBER) ?? "0").toString();
+  return { size, content: around.contents.sparse.create(tx), sequenceNumber: number };
+}
+
 /** Begins a copy from elsewhere: the blob is there, empty, until the copier has filled it. */
 async function begunCopy(call: CopyCall, source: NonNullable<Received["source"]>): Promise<Reply> {
   const { tx, request, place, found, input, around } = call;
@@ -331,6 +347,7 @@ async function begunCopy(call: CopyCall, source: NonNullable<Received["source"]>
     type,
     size: 0,
     content: { pieces: [] },
+    ...(type === "PageBlob" ? emptyPages(call, source, copy.total) : {}),
     copy,
   });
   const etag = source.header("etag");
@@ -373,7 +390,7 @@ export const abortCopyBlob = writeOperation({
       ...found,
       ...changedNow(tx),
       size: 0,
-      content: { pieces: [] },
+      content: found.type === "PageBlob" ? around.contents.sparse.create(tx) : { pieces: [] },
       copy: { ...copy, status: "aborted", completedAt: tx.now },
     });
     return { status: 204, headers: {} };

@@ -353,8 +353,12 @@ function propertiesXml(
   text += element("Content-MD5", headers.contentMd5);
   text += element("Cache-Control", headers.cacheControl ?? "");
   text += element("Content-Disposition", headers.contentDisposition ?? "");
-  text += `<BlobType>${blob.type}</BlobType><AccessTier>${tier ?? INFERRED_TIER}</AccessTier>`;
-  if (tier === undefined) text += "<AccessTierInferred>true</AccessTierInferred>";
+  text += element("x-ms-blob-sequence-number", blob.sequenceNumber);
+  text += `<BlobType>${blob.type}</BlobType>`;
+  if (blob.type === "BlockBlob") {
+    text += `<AccessTier>${tier ?? INFERRED_TIER}</AccessTier>`;
+    if (tier === undefined) text += "<AccessTierInferred>true</AccessTierInferred>";
+  }
   if (blob.tierChangedAt !== undefined) {
     text += element("AccessTierChangeTime", httpDate(blob.tierChangedAt));
   }

@@ -32,6 +32,7 @@ import { putBlobFromUrl, putBlockFromUrl } from "./from-url.ts";
 import { deleteImmutabilityPolicy, setImmutabilityPolicy, setLegalHold } from "./immutability.ts";
 import { leaseBlob, leaseContainer } from "./lease.ts";
 import { listBlobs } from "./list-blobs.ts";
+import { clearPage, getPageRanges, putPage, putPageBlob, putPageFromUrl } from "./page-blob.ts";
 import { blobPlace } from "./place.ts";
 import { queryBlobContents } from "./query.ts";
 import { getAccountInformation, listContainers } from "./service.ts";
@@ -77,6 +78,11 @@ const operations: readonly Operation[] = [
   putBlockFromUrl,
   putBlockList,
   getBlockList,
+  putPageBlob,
+  putPage,
+  putPageFromUrl,
+  clearPage,
+  getPageRanges,
   getBlob,
   queryBlobContents,
   getBlobProperties,

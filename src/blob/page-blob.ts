@@ -25,12 +25,16 @@ import {
   pageBlobSize,
   pagesOf,
   type SequenceConditions,
+  sequenceAction,
+  sequenceAfter,
   sequenceNumber,
   wholePages,
 } from "../rules/pages.ts";
 import { parseRange, type Range, rangeOf } from "../rules/ranges.ts";
 import { isPremiumTier, parseTier } from "../rules/tiers.ts";
+import { fetchSource, SOURCE_HEADERS } from "../service/from-url.ts";
 import { changedHeaders, changedNow } from "../service/resource.ts";
+import type { Contents } from "../store/content.ts";
 import { snapshots, uncommitted } from "../store/keys.ts";
 import type { BlobRecord } from "../store/records.ts";
 import type { Sparse } from "../store/sparse-records.ts";
@@ -130,9 +134,26 @@ const pageWriteOf = (request: Request) => ({
 
 type PageWrite = ReturnType<typeof pageWriteOf>;
 
+type PageCall = Call<WriteTx, PageWrite, BlobPlace, BlobRecord>;
+
+/** Puts what was received where the request says. */
+async function writtenPages(call: PageCall): Promise<Reply> {
+  const { tx, input, received, around } = call;
+  const changed = await changePages(call, (content, { start }) =>
+    around.contents.sparse.write(tx, content, start, received.staged),
+  );
+  const headers: Record<string, HeaderValue> = {
+    ...changed,
+    "Content-MD5": received.md5,
+    "x-ms-content-crc64": received.crc64,
+    ...encrypted(input),
+  };
+  return { status: 201, headers };
+}
+
 /** Judges what only the blob can tell, lets `change` happen to its pages, and stores the new state. */
-export async function changePages(
-  { tx, place, found, input }: Call<WriteTx, PageWrite, BlobPlace, BlobRecord>,
+async function changePages(
+  { tx, place, found, input }: PageCall,
   change: (content: Sparse, pages: Range) => Promise<void>,
 ): Promise<Record<string, HeaderValue>> {
   const content = pagesIn(found);
@@ -174,18 +195,43 @@ export const putPage = writeOperation({
     }
     return input;
   },
+  apply: writtenPages,
+});
+
+/** Pages from a URL, as many bytes as the range that they go to. */
+export const putPageFromUrl = writeOperation({
+  name: "Put Page From URL",
+  match: {
+    method: "PUT",
+    on: "blob",
+    comp: "page",
+    header: { name: "x-ms-page-write", value: "update" },
+    also: { name: "x-ms-copy-source" },
+  },
+  allow: { sas: "w", resource: "o" },
+  heeds: [...SOURCE_HEADERS, ...SEQUENCE_HEADERS],
+  guard: { on: theBlob, conditions: "write", lease: "guarded" },
+  input(request) {
+    const input = pageWriteOf(request);
+    if (input.pages.count > PAGES_SIZE_MAX) {
+      throw new StorageError("RequestBodyTooLarge", { MaxLimit: String(PAGES_SIZE_MAX) });
+    }
+    const text = request.header("x-ms-source-range");
+    if (text === undefined) throw missingHeader("x-ms-source-range");
+    const from = parseRange(text);
+    if (from?.end === undefined || from.end - from.start + 1 !== input.pages.count) {
+      throw invalidHeader("x-ms-source-range", text);
+    }
+    return input;
+  },
+  prepare: (request, _input, around) =>
+    fetchSource(request, around, { sizeMax: PAGES_SIZE_MAX, withRange: true }),
   async apply(call) {
-    const { tx, input, received, around } = call;
-    const changed = await changePages(call, (content, { start }) =>
-      around.contents.sparse.write(tx, content, start, received.staged),
-    );
-    const headers: Record<string, HeaderValue> = {
-      ...changed,
-      "Content-MD5": received.md5,
-      "x-ms-content-crc64": received.crc64,
-      ...encrypted(input),
-    };
-    return { status: 201, headers };
+    if (call.received.staged.size !== call.input.pages.count) {
+      const Reason = "The source ends before the range does.";
+      throw new StorageError("CannotVerifyCopySource", { Reason }, 416);
+    }
+    return writtenPages(call);
   },
 });
 
@@ -216,6 +262,37 @@ export const clearPage = writeOperation({
     return { status: 201, headers };
   },
 });
+
+/** What Set Blob Properties says of the pages, if it says anything. */
+export function pagePropertiesOf(request: Request) {
+  const text = request.header("x-ms-blob-content-length");
+  const sequence = sequenceAction(
+    request.header("x-ms-sequence-number-action"),
+    request.header("x-ms-blob-sequence-number"),
+  );
+  if (text === undefined && sequence === undefined) return undefined;
+  return { size: text === undefined ? undefined : pageBlobSize(text), sequence };
+}
+
+type PageProperties = NonNullable<ReturnType<typeof pagePropertiesOf>>;
+
+/** What becomes of a page blob: pages behind its new end are cleared, the sequence number acts as it is told. */
+export async function changedPageProperties(
+  tx: WriteTx,
+  { sparse }: Contents,
+  found: BlobRecord,
+  { size, sequence }: PageProperties,
+): Promise<Partial<BlobRecord>> {
+  if (found.type !== "PageBlob") {
+    const name = size === undefined ? "x-ms-sequence-number-action" : "x-ms-blob-content-length";
+    throw invalidHeader(name, size === undefined ? (sequence?.action ?? "") : String(size));
+  }
+  if (size !== undefined && size < found.size) await sparse.cut(tx, pagesIn(found), size);
+  const number = BigInt(found.sequenceNumber ?? "0");
+  const next = sequence === undefined ? number : sequenceAfter(number, sequence);
+  if (typeof next === "string") throw new StorageError(next);
+  return { sequenceNumber: next.toString(), ...(size === undefined ? {} : { size }) };
+}
 
 /** The snapshot that a list of pages is compared with, if it is. */
 function previousOf(request: Request): Tick | undefined {

@@ -123,6 +123,19 @@ export class Contents {
     return { list: list.toString(16) };
   }
 
+  /** Content of staged bytes in the place of an empty one, and of its kind. */
+  async filled(tx: WriteTx, empty: Content, staged: Staged): Promise<Content> {
+    if ("sparse" in empty) {
+      await this.sparse.write(tx, empty, 0, staged);
+      return empty;
+    }
+    const chunks = this.keep(tx, staged);
+    return this.made(
+      tx,
+      chunks.map((chunk) => ({ chunk })),
+    );
+  }
+
   /** The same bytes for one more record, which names what this gives; nothing is copied. */
   async copied(tx: WriteTx, content: Content): Promise<Content> {
     if ("sparse" in content) return this.sparse.fork(tx, content);

@@ -94,6 +94,7 @@ function openStore() {
         const range: Range = { start: at, count: count - at };
         const asked = { since, range, limit };
         const page = await engine.read((tx) => sparse.diff(tx, content, asked));
+        assert.ok(page !== undefined, "they are related");
         assert.ok(page.written.length + page.cleared.length <= limit);
         written.push(...page.written);
         cleared.push(...page.cleared);
@@ -428,6 +429,14 @@ suite("SparseContents", () => {
     for (let i = 1; i < 100; i += 2) await store.release(kept[i]?.sparse as Sparse);
     await store.sweep();
     await store.assertEmpty();
+  });
+
+  test("contents of which neither was forked from the other cannot be compared", async () => {
+    const store = openStore();
+    const one = await store.create();
+    const other = await store.create();
+    const asked = { since: other, range: { start: 0, count: 10 }, limit: 1 };
+    assert.equal(await store.engine.read((tx) => store.sparse.diff(tx, one, asked)), undefined);
   });
 
   test("small parts side by side become few, and lone ones stay as they are", async () => {

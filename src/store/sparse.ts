@@ -130,7 +130,8 @@ export class SparseContents {
 
   /**
    * How a content differs from another one, `since`, that it was forked from or that was forked from it.
-   * Bytes that were written again count as written, also if they are the same.
+   * Bytes that were written again count as written, also if they are the same. Undefined if neither was
+   * forked from the other, however indirectly: then nothing is known of what they have in common.
    */
   async diff(
     tx: ReadTx,
@@ -140,14 +141,15 @@ export class SparseContents {
       range,
       limit,
     }: { readonly since: Sparse; readonly range: Range; readonly limit: number },
-  ): Promise<Changes> {
+  ): Promise<Changes | undefined> {
     const now = await chainOf(tx, await topOf(tx, sparse));
     const then = await chainOf(tx, await topOf(tx, since));
     const known = new Set(then.map(({ id }) => id));
     const shared = now.find(({ id }) => known.has(id))?.id;
+    if (shared === undefined) return undefined;
     const above = (chain: readonly Chained[]) => {
       const at = chain.findIndex(({ id }) => id === shared);
-      return chain.slice(0, at < 0 ? chain.length : at).map(({ layer }) => idOf(layer.rows));
+      return chain.slice(0, at).map(({ layer }) => idOf(layer.rows));
     };
     const other = above(then);
     const changedRows = [...above(now), ...other];
