@@ -16,7 +16,7 @@ after(() => server.stop());
 const { PAGE } = p;
 const KIB = 1024;
 const WRITERS = 8;
-const ROUNDS = 25;
+const ROUNDS = 12;
 const writers = Array.from({ length: WRITERS }, (_, index) => index);
 
 test("If-Match on Put Page (update): 8 writers count as far as they were acknowledged", async () => {
@@ -121,7 +121,7 @@ for (const what of ["page writes", "a delete", "a resize and a new Put Blob"] as
     await b.atOnce(8, tasks);
     // Many small ones as well, so that it takes more than one look to see them all.
     const small = Array.from(
-      { length: 600 },
+      { length: 300 },
       (_, i) => () => p.putPage(server, path, i * 32 * KIB, Buffer.alloc(PAGE, i)),
     );
     await b.atOnce(8, small);

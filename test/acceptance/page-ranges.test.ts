@@ -240,7 +240,7 @@ test("getPageRanges(), getPageRangesDiff(), listPageRangesDiff(): the SDK reads 
   for await (const { start, end, isClear } of blob.listPageRangesDiff(0, 50 * PAGE, snapshot)) {
     kinds.push(`${isClear ? "clear" : "pages"} ${start}-${end}`);
   }
-  assert.deepEqual(kinds.sort(), ["clear 512-1023", "pages 10240-11263"]);
+  assert.deepEqual(new Set(kinds), new Set(["clear 512-1023", "pages 10240-11263"]));
 });
 
 test("Get Page Ranges: conditions are judged, and what is not there gives 404", async () => {

@@ -11,6 +11,7 @@ import { parseTickText, tickText } from "../../src/base/time.ts";
 import { deleteBlob, getBlob, snapshotBlob } from "../../src/blob/blob.ts";
 import { putBlob, putBlock, putBlockList } from "../../src/blob/block-blob.ts";
 import { createContainer } from "../../src/blob/container.ts";
+import { clearPage, putPage, putPageBlob } from "../../src/blob/page-blob.ts";
 import { type Disk, realDisk } from "../../src/engine/disk.ts";
 import { diskFiles } from "../../src/engine/disk-files.ts";
 import type { Engine, ReadTx } from "../../src/engine/engine.ts";
@@ -26,6 +27,7 @@ import { check } from "../../src/store/check.ts";
 import { Contents, type Opened } from "../../src/store/content.ts";
 import { blobs, blocks, containers, snapshots, uncommitted } from "../../src/store/keys.ts";
 import type { Content } from "../../src/store/records.ts";
+import { mergeWorn } from "../../src/store/sparse-upkeep.ts";
 import { sweepFiles, sweepGarbage } from "../../src/store/sweep.ts";
 import { type Lie, PowerCutDisk, Random } from "./power-cut.ts";
 
@@ -151,7 +153,10 @@ async function bytesOf({ bytes, stream, close }: Opened): Promise<Buffer> {
 /** What is known of one blob; an `etag` that is undefined is one that nobody was told. */
 type Version = { readonly sum: string; readonly etag: string | undefined };
 type State = {
-  readonly blob: (Version & { readonly made?: readonly Block[] }) | undefined;
+  /** A block blob with the blocks that it is made of, or a page blob with its bytes. */
+  readonly blob:
+    | (Version & { readonly made?: readonly Block[]; readonly pages?: Buffer })
+    | undefined;
   readonly blocks: ReadonlyMap<string, Block>;
   readonly snapshots: ReadonlyMap<string, Version>;
 };
@@ -207,7 +212,7 @@ class Client {
   #request(): Promise<void> {
     const name = this.#random.pick(this.#names);
     const state = this.#model.stateOf(name);
-    const kind = this.#random.below(100);
+    const kind = this.#random.below(118);
     if (kind < 20) return this.#put(name, state);
     if (kind < 38) return this.#putBlock(name, state);
     if (kind < 50) return this.#putBlockList(name, state);
@@ -219,7 +224,8 @@ class Client {
     if (kind < 85) return this.#get(name, state);
     if (kind < 93) return this.#putShared();
     if (kind < 98) return this.#getShared();
-    return this.#sweep();
+    if (kind < 100) return this.#sweep();
+    return this.#putPage(name, state);
   }
 
   /** Mostly small bodies; some that become files, of many sizes. */
@@ -261,7 +267,33 @@ class Client {
     return this.#change(putBlob, { name, after }, { headers, body }, this.#learnEtag);
   }
 
+  /** Writes or clears some pages; a blob of another type is replaced by a page blob first. */
+  #putPage(name: string, state: State): Promise<void> {
+    const pages = state.blob?.pages;
+    const isClear = this.#random.chance(20);
+    if (pages === undefined) {
+      const bytes = Buffer.alloc(512 * (1 + this.#random.below(600)));
+      const blob = { sum: sumOf(bytes), etag: undefined, pages: bytes };
+      const headers = { "x-ms-blob-content-length": String(bytes.length) };
+      const after = { ...state, blob, blocks: new Map() };
+      return this.#change(putPageBlob, { name, after }, { headers }, this.#learnEtag);
+    }
+    const all = pages.length / 512;
+    const many = Math.min(all, this.#random.chance(20) ? 300 : 8);
+    const count = 512 * (1 + this.#random.below(many));
+    const start = 512 * this.#random.below(all - count / 512 + 1);
+    const body = isClear ? Buffer.alloc(0) : randomBytes(this.#random, count);
+    const bytes = Buffer.from(pages);
+    if (isClear) bytes.fill(0, start, start + count);
+    else body.copy(bytes, start);
+    const after = { ...state, blob: { sum: sumOf(bytes), etag: undefined, pages: bytes } };
+    const sent = { headers: { "x-ms-range": `bytes=${start}-${start + count - 1}` }, body };
+    const operation = isClear ? clearPage : putPage;
+    return this.#change(operation, { name, after }, sent, this.#learnEtag);
+  }
+
   #putBlock(name: string, state: State): Promise<void> {
+    if (state.blob?.pages !== undefined) return this.#putPage(name, state);
     const body = this.#body(10);
     const id = Buffer.from(String(100 + this.#random.below(20))).toString("base64");
     const waiting = new Map(state.blocks).set(id, { id, bytes: body });
@@ -270,6 +302,7 @@ class Client {
   }
 
   async #putBlockList(name: string, state: State): Promise<void> {
+    if (state.blob?.pages !== undefined) return this.#putPage(name, state);
     const known = [...(state.blob?.made ?? []), ...state.blocks.values()].map(({ id }) => id);
     if (known.length === 0) return;
     const ids = Array.from({ length: 1 + this.#random.below(14) }, () => this.#random.pick(known));
@@ -367,7 +400,9 @@ class Client {
   }
 
   async #sweep(): Promise<void> {
-    if (this.#random.chance(50)) await sweepFiles({ ...this.#store, log: silentLog });
+    const hurry = { now: Number.MAX_SAFE_INTEGER };
+    if (this.#random.chance(30)) await mergeWorn(this.#store, hurry);
+    else if (this.#random.chance(50)) await sweepFiles({ ...this.#store, log: silentLog });
     else await sweepGarbage({ ...this.#store, log: silentLog });
   }
 }
