@@ -1,7 +1,7 @@
 import { parseTickText, type Tick } from "../base/time.ts";
 import { element, XML_DECLARATION } from "../base/xml.ts";
 import type { ReadTx, WriteTx } from "../engine/engine.ts";
-import { IMMUTABILITY_HEADERS } from "../http/heeded.ts";
+import { CUSTOMER_KEY_HEADERS, IMMUTABILITY_HEADERS } from "../http/heeded.ts";
 import {
   type Call,
   createOperation,
@@ -32,7 +32,7 @@ import {
 } from "../rules/pages.ts";
 import { parseRange, type Range, rangeOf } from "../rules/ranges.ts";
 import { isPremiumTier, parseTier } from "../rules/tiers.ts";
-import { fetchSource, SOURCE_HEADERS } from "../service/from-url.ts";
+import { FROM_URL_HEADERS, fetchSource } from "../service/from-url.ts";
 import { changedHeaders, changedNow } from "../service/resource.ts";
 import type { Contents } from "../store/content.ts";
 import { snapshots, uncommitted } from "../store/keys.ts";
@@ -40,7 +40,8 @@ import type { BlobRecord } from "../store/records.ts";
 import type { Sparse } from "../store/sparse-records.ts";
 import { dropBlocks } from "../store/sweep.ts";
 import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
-import { describedBlob, encrypted, overwrite, refuseArchived } from "./block-blob.ts";
+import { describedBlob, overwrite, refuseArchived } from "./block-blob.ts";
+import { encryptedHeaders, keyNoted, refuseOtherKey } from "./customer-key.ts";
 import { refuseFixed } from "./history.ts";
 import { type BlobPlace, putBlobRecord, theBlob, visible } from "./resource.ts";
 
@@ -53,10 +54,12 @@ const SEQUENCE_HEADERS = [
   "x-ms-if-sequence-number-eq",
 ] as const;
 
+const PAGE_WRITE_HEADERS = [...SEQUENCE_HEADERS, ...CUSTOMER_KEY_HEADERS];
+
 /** A page blob's content, or the refusal of an operation on a blob of another type. */
-export function pagesIn(blob: BlobRecord): Sparse {
-  if (!("sparse" in blob.content)) throw new StorageError("InvalidBlobType");
-  return blob.content;
+function pagesIn({ type, content }: BlobRecord): Sparse {
+  if (type !== "PageBlob" || !("sparse" in content)) throw new StorageError("InvalidBlobType");
+  return content;
 }
 
 /** Tiers belong to block blobs here, and those of page blobs to accounts of another kind. */
@@ -78,7 +81,7 @@ export const putPageBlob = createOperation({
   match: { method: "PUT", on: "blob", header: { name: "x-ms-blob-type", value: "PageBlob" } },
   allow: { sas: "cw", resource: "o" },
   body: { kind: "bytes", sizeMax: () => 0, md5: "if-sent", md5Headers: ["content-md5"] },
-  heeds: IMMUTABILITY_HEADERS,
+  heeds: [...IMMUTABILITY_HEADERS, ...CUSTOMER_KEY_HEADERS],
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input(request) {
     const size = request.header("x-ms-blob-content-length");
@@ -100,9 +103,13 @@ export const putPageBlob = createOperation({
     if ((await uncommitted.get(tx, container, name)) !== undefined) {
       await dropBlocks(tx, around.contents, container, name);
     }
-    const content = around.contents.sparse.create(tx);
-    const record = await overwrite(call, found, { ...input, type: "PageBlob", content });
-    return { status: 201, headers: { ...stateHeaders(record), ...encrypted(input) } };
+    const record = await overwrite(call, found, {
+      ...input,
+      type: "PageBlob",
+      ...keyNoted(call.request),
+      content: around.contents.sparse.create(tx),
+    });
+    return { status: 201, headers: { ...stateHeaders(record), ...encryptedHeaders(record) } };
   },
 });
 
@@ -138,7 +145,7 @@ type PageCall = Call<WriteTx, PageWrite, BlobPlace, BlobRecord>;
 
 /** Puts what was received where the request says. */
 async function writtenPages(call: PageCall): Promise<Reply> {
-  const { tx, input, received, around } = call;
+  const { tx, request, input, received, around } = call;
   const changed = await changePages(call, (content, { start }) =>
     around.contents.sparse.write(tx, content, start, received.staged),
   );
@@ -146,17 +153,18 @@ async function writtenPages(call: PageCall): Promise<Reply> {
     ...changed,
     "Content-MD5": received.md5,
     "x-ms-content-crc64": received.crc64,
-    ...encrypted(input),
+    ...encryptedHeaders({ ...input, ...keyNoted(request) }),
   };
   return { status: 201, headers };
 }
 
 /** Judges what only the blob can tell, lets `change` happen to its pages, and stores the new state. */
 async function changePages(
-  { tx, place, found, input }: PageCall,
+  { tx, request, place, found, input }: PageCall,
   change: (content: Sparse, pages: Range) => Promise<void>,
 ): Promise<Record<string, HeaderValue>> {
   const content = pagesIn(found);
+  refuseOtherKey(found.customerKey, request);
   refuseFixed(found, tx.now);
   const { pages, sequence } = input;
   const number = found.sequenceNumber ?? "0";
@@ -184,7 +192,7 @@ export const putPage = writeOperation({
     md5: "if-sent",
     md5Headers: ["content-md5"],
   },
-  heeds: SEQUENCE_HEADERS,
+  heeds: PAGE_WRITE_HEADERS,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input(request) {
     const input = pageWriteOf(request);
@@ -209,7 +217,7 @@ export const putPageFromUrl = writeOperation({
     also: { name: "x-ms-copy-source" },
   },
   allow: { sas: "w", resource: "o" },
-  heeds: [...SOURCE_HEADERS, ...SEQUENCE_HEADERS],
+  heeds: [...FROM_URL_HEADERS, ...PAGE_WRITE_HEADERS],
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input(request) {
     const input = pageWriteOf(request);
@@ -244,7 +252,7 @@ export const clearPage = writeOperation({
     header: { name: "x-ms-page-write", value: "clear" },
   },
   allow: { sas: "w", resource: "o" },
-  heeds: SEQUENCE_HEADERS,
+  heeds: PAGE_WRITE_HEADERS,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input(request) {
     refuseBody(request);
