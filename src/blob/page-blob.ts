@@ -34,9 +34,10 @@ import { parseRange, type Range, rangeOf } from "../rules/ranges.ts";
 import { isPremiumTier, parseTier } from "../rules/tiers.ts";
 import { FROM_URL_HEADERS, fetchSource } from "../service/from-url.ts";
 import { changedHeaders, changedNow } from "../service/resource.ts";
-import type { Contents } from "../store/content.ts";
+import type { Contents, Opened } from "../store/content.ts";
 import { snapshots, uncommitted } from "../store/keys.ts";
 import type { BlobRecord } from "../store/records.ts";
+import type { Marked, RangeList } from "../store/sparse-ranges.ts";
 import type { Sparse } from "../store/sparse-records.ts";
 import { dropBlocks } from "../store/sweep.ts";
 import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
@@ -366,33 +367,41 @@ export const getPageRanges = readOperation({
     const content = pagesIn(found);
     const { asked, previous, from, limit } = input;
     const range = behind(wholePages(rangeOf(asked, found.size)), from);
+    const since = previous === undefined ? {} : { since: await previousPages(tx, place, previous) };
     const { sparse } = around.contents;
-    let list: string;
-    let next: number | undefined;
-    if (previous === undefined) {
-      const found = await sparse.ranges(tx, content, range, limit);
-      list = found.ranges.map((one) => rangeXml("PageRange", one)).join("");
-      next = found.next;
-    } else {
-      const since = await previousPages(tx, place, previous);
-      const found = await sparse.diff(tx, content, { since, range, limit });
-      if (found === undefined) throw new StorageError("BlobOverwritten");
-      list = changesXml(found);
-      next = found.next;
-    }
-    const marker =
-      request.version >= PAGED_LISTS
-        ? `<NextMarker>${next === undefined ? "" : `1!${next}`}</NextMarker>`
-        : "";
+    const list = await sparse.openRanges(tx, content, { ...since, range, limit });
+    if (list === undefined) throw new StorageError("BlobOverwritten");
+    const end = (next: number | undefined) =>
+      `${request.version < PAGED_LISTS ? "" : `<NextMarker>${next === undefined ? "" : `1!${next}`}</NextMarker>`}</PageList>`;
     const headers: Record<string, HeaderValue> = {
       ...changedHeaders(found),
       "Content-Type": "application/xml",
       "x-ms-blob-content-length": found.size,
     };
-    const body = `${XML_DECLARATION}<PageList>${list}${marker}</PageList>`;
-    return { status: 200, headers, body } satisfies Reply;
+    if (list.whole === undefined) return { status: 200, headers, body: longList(list, end) };
+    const { items, next } = list.whole;
+    return { status: 200, headers, body: `${LIST_HEAD}${itemsXml(items)}${end(next)}` };
   },
 });
+
+const LIST_HEAD = `${XML_DECLARATION}<PageList>`;
+
+/** A list that is sent while it is still being read. */
+function longList(list: RangeList, end: (next: number | undefined) => string): Opened {
+  async function* stream() {
+    const looks = list.looks();
+    yield Buffer.from(LIST_HEAD);
+    for (;;) {
+      const { value, done } = await looks.next();
+      if (done) {
+        yield Buffer.from(end(value));
+        return;
+      }
+      yield Buffer.from(itemsXml(value));
+    }
+  }
+  return { stream, close: list.close };
+}
 
 /** The part of a range that begins at `from`, where that is further on. */
 function behind({ start, count }: Range, from: number): Range {
@@ -419,17 +428,10 @@ async function previousPages(
   return pagesIn(record);
 }
 
-const rangeXml = (name: "PageRange" | "ClearRange", { start, count }: Range): string =>
-  `<${name}>${element("Start", start)}${element("End", start + count - 1)}</${name}>`;
-
-/** Written and cleared ranges, in the order of their offsets. */
-function changesXml(changes: { written: readonly Range[]; cleared: readonly Range[] }): string {
-  const all = [
-    ...changes.written.map((range) => ({ name: "PageRange" as const, range })),
-    ...changes.cleared.map((range) => ({ name: "ClearRange" as const, range })),
-  ];
-  return all
-    .sort((a, b) => a.range.start - b.range.start)
-    .map(({ name, range }) => rangeXml(name, range))
+const itemsXml = (items: readonly Marked[]): string =>
+  items
+    .map(({ start, count, isCleared }) => {
+      const name = isCleared ? "ClearRange" : "PageRange";
+      return `<${name}>${element("Start", start)}${element("End", start + count - 1)}</${name}>`;
+    })
     .join("");
-}

@@ -360,22 +360,22 @@ suite("SparseContents", () => {
     test(`a ${what} over very many parts is one small transaction, as is each that follows`, async () => {
       const store = openStore();
       const content = await store.create();
-      for (let i = 0; i < 3_000; i++) await store.write(content, i * 4, Buffer.from("ab"));
-      const bytes = Buffer.alloc(11_000, "x");
+      for (let i = 0; i < 1_500; i++) await store.write(content, i * 4, Buffer.from("ab"));
+      const bytes = Buffer.alloc(5_000, "x");
       store.counts.mostWrites = 0;
       if (what === "write") await store.write(content, 500, bytes);
-      if (what === "clear") await store.clear(content, 500, 11_000);
+      if (what === "clear") await store.clear(content, 500, 5_000);
       if (what === "cut") await store.cut(content, 500);
       assert.ok(store.counts.mostWrites < 10);
-      const want = Buffer.alloc(12_000);
-      for (let i = 0; i < 3_000; i++) want.write("ab", i * 4);
+      const want = Buffer.alloc(6_000);
+      for (let i = 0; i < 1_500; i++) want.write("ab", i * 4);
       if (what === "write") bytes.copy(want, 500);
-      else want.fill(0, 500, what === "clear" ? 11_500 : 12_000);
-      assert.ok(want.equals(await store.read(content, 0, 12_000)));
+      else want.fill(0, 500, what === "clear" ? 5_500 : 6_000);
+      assert.ok(want.equals(await store.read(content, 0, 6_000)));
       await store.sweep();
       assert.ok(store.counts.mostWrites < 3_000);
       assert.equal((await store.size()).layers, 1);
-      assert.ok(want.equals(await store.read(content, 0, 12_000)));
+      assert.ok(want.equals(await store.read(content, 0, 6_000)));
       await store.release(content);
       await store.sweep();
       await store.assertEmpty();
@@ -437,6 +437,60 @@ suite("SparseContents", () => {
     const other = await store.create();
     const asked = { since: other, range: { start: 0, count: 10 }, limit: 1 };
     assert.equal(await store.engine.read((tx) => store.sparse.diff(tx, one, asked)), undefined);
+  });
+
+  test("a list of many parts takes several looks, at what was there when it began", async () => {
+    for (const limit of [1, 36, 1_000]) {
+      const store = openStore();
+      const content = await store.create();
+      // Three parts side by side, then a gap; every second group comes after the fork.
+      const groups = Array.from({ length: 60 }, (_, i) => i);
+      const write = async (group: number) => {
+        for (const i of [0, 1, 2]) await store.write(content, group * 4 + i, Buffer.of(group));
+      };
+      for (const group of groups) if (group % 2 === 0) await write(group);
+      const since = await store.fork(content);
+      for (const group of groups) if (group % 2 === 1) await write(group);
+      for (const group of groups) if (group % 10 === 0) await store.clear(content, group * 4, 3);
+      const marked = (all: readonly number[]) =>
+        all.map((group) => ({ start: group * 4, count: 3, isCleared: group % 10 === 0 }));
+      for (const [what, other, want] of [
+        ["written", {}, marked(groups.filter((group) => group % 10 !== 0))],
+        ["changed", { since }, marked(groups.filter((i) => i % 2 === 1 || i % 10 === 0))],
+      ] as const) {
+        const asked = { ...other, range: { start: 0, count: 240 }, limit, partsMax: 10 };
+        const live = await store.fork(content);
+        const then = await store.fork(since);
+        const list = await store.engine.read((tx) =>
+          store.sparse.openRanges(tx, live, "since" in asked ? { ...asked, since: then } : asked),
+        );
+        assert.ok(list !== undefined);
+        const found: unknown[] = [...(list.whole?.items ?? [])];
+        let { next } = list.whole ?? {};
+        let isReleased = false;
+        const looks = list.looks();
+        for (let count = 0; ; count++) {
+          const { value, done } = await looks.next();
+          if (done) next ??= value;
+          if (done) break;
+          found.push(...value);
+          if (count === 0) await store.release(then);
+          isReleased = true;
+          if (count < 20) await store.write(live, 230 - count * 10, Buffer.alloc(9, 255));
+          if (count % 4 === 0) await store.sweep();
+        }
+        list.close();
+        assert.deepEqual(found, want.slice(0, limit), what);
+        assert.equal(next, want[limit]?.start, what);
+        await store.release(live);
+        if (!isReleased) await store.release(then);
+        if (limit > 1) assert.ok(isReleased, "it took several looks");
+      }
+      await store.release(content);
+      await store.release(since);
+      await store.sweep();
+      await store.assertEmpty();
+    }
   });
 
   test("small parts side by side become few, and lone ones stay as they are", async () => {

@@ -4,17 +4,16 @@ import type { Range } from "../rules/ranges.ts";
 import type { Opened, Staged } from "./content.ts";
 import { garbage, sparses } from "./keys.ts";
 import type { Chunk } from "./records.ts";
+import { layerOf, putLayer, putOnTop, stackOf, topOf } from "./sparse-layers.ts";
 import {
-  type Chained,
-  chainOf,
-  layerOf,
-  putLayer,
-  putOnTop,
-  stackIn,
-  stackOf,
-  topOf,
-} from "./sparse-layers.ts";
-import { cellsOf, isSamePart, Joined } from "./sparse-ranges.ts";
+  allLooks,
+  changedLook,
+  type Look,
+  noLooks,
+  plain,
+  type RangeList,
+  writtenLook,
+} from "./sparse-ranges.ts";
 import { type Batch, bytesOf, loadedBatch, sentBatch } from "./sparse-reading.ts";
 import type { Sparse } from "./sparse-records.ts";
 import {
@@ -34,9 +33,19 @@ export const TOUCHED_MAX = 1024;
 /** How many parts of each layer are looked at together, and how much of the heap is in memory at once. */
 const VIEW_PARTS = 256;
 const BATCH_SIZE = 512 * 1024;
+/** How many parts a list may look at in one transaction. */
+const LOOK_PARTS = 2 * 1024;
 
 /** Who turns staged bytes into chunks and counts their names. */
 export type Chunks = ChunkCounts & { keep(tx: WriteTx, staged: Staged): Chunk[] };
+
+/** Which ranges are asked for: what was written, or what changed `since`; `partsMax` bounds one look. */
+export type AskedRanges = {
+  readonly since?: Sparse;
+  readonly range: Range;
+  readonly limit: number;
+  readonly partsMax?: number;
+};
 
 /** Ranges in order, and where to go on when there are more. */
 export type Ranges = { readonly ranges: readonly Range[]; readonly next?: number };
@@ -110,22 +119,9 @@ export class SparseContents {
 
   /** What was written in a range, neighbours joined: at most `limit`, and where to go on. */
   async ranges(tx: ReadTx, sparse: Sparse, range: Range, limit: number): Promise<Ranges> {
-    const stack = await stackOf(tx, await topOf(tx, sparse));
-    const found = new Joined();
-    const end = range.start + range.count;
-    for (let from = range.start; from < end; ) {
-      const view = await viewOf(tx, stack, { from, to: end, limit: VIEW_PARTS });
-      for (const part of view.parts) {
-        if (part.chunk === undefined) continue;
-        // A range is given whole, so it takes the begin of one too many to know that it has ended.
-        found.add(part);
-        if (found.all.length <= limit) continue;
-        found.dropLast();
-        return { ranges: found.all, next: part.offset };
-      }
-      from = view.to;
-    }
-    return { ranges: found.all };
+    const look = writtenLook(await topOf(tx, sparse));
+    const { items, next } = await look(tx, { range, limit, partsMax: Number.POSITIVE_INFINITY });
+    return { ranges: items.map(plain), ...(next === undefined ? {} : { next }) };
   }
 
   /**
@@ -142,39 +138,41 @@ export class SparseContents {
       limit,
     }: { readonly since: Sparse; readonly range: Range; readonly limit: number },
   ): Promise<Changes | undefined> {
-    const now = await chainOf(tx, await topOf(tx, sparse));
-    const then = await chainOf(tx, await topOf(tx, since));
-    const known = new Set(then.map(({ id }) => id));
-    const shared = now.find(({ id }) => known.has(id))?.id;
-    if (shared === undefined) return undefined;
-    const above = (chain: readonly Chained[]) => {
-      const at = chain.findIndex(({ id }) => id === shared);
-      return chain.slice(0, at).map(({ layer }) => idOf(layer.rows));
+    const look = changedLook(await topOf(tx, sparse), await topOf(tx, since));
+    const asked = { range, limit, partsMax: Number.POSITIVE_INFINITY };
+    const found = await look(tx, asked);
+    if (found === undefined) return undefined;
+    return {
+      written: found.items.filter(({ isCleared }) => !isCleared).map(plain),
+      cleared: found.items.filter(({ isCleared }) => isCleared).map(plain),
+      ...(found.next === undefined ? {} : { next: found.next }),
     };
-    const other = above(then);
-    const changedRows = [...above(now), ...other];
-    const written = new Joined();
-    const cleared = new Joined();
-    const end = range.start + range.count;
-    for (let from = range.start; from < end; ) {
-      const changed = await viewOf(tx, changedRows, { from, to: end, limit: VIEW_PARTS });
-      const first = changed.parts[0]?.offset ?? changed.to;
-      const seen = { from: first, to: changed.to, limit: VIEW_PARTS };
-      const current = await viewOf(tx, stackIn(now), seen);
-      const before = await viewOf(tx, stackIn(then), { ...seen, to: current.to });
-      for (const cell of cellsOf(changed.parts, current.parts, before.parts, before.to)) {
-        // What was written since is a change in any case; what only lies elsewhere may be the same.
-        if (other.length > 0 && isSamePart(cell)) continue;
-        const into = cell.now !== undefined ? written : cleared;
-        if (cell.now === undefined && cell.before === undefined) continue;
-        into.add(cell);
-        if (written.all.length + cleared.all.length <= limit) continue;
-        into.dropLast();
-        return { written: written.all, cleared: cleared.all, next: cell.offset };
-      }
-      from = before.to;
-    }
-    return { written: written.all, cleared: cleared.all };
+  }
+
+  /**
+   * The same as a list that may be very long: what one look gives, or, where that is not all, as many looks as
+   * it takes, at the content as it is now. To be closed. Undefined where `diff` is.
+   */
+  async openRanges(
+    tx: ReadTx,
+    sparse: Sparse,
+    { since, range, limit, partsMax = LOOK_PARTS }: AskedRanges,
+  ): Promise<RangeList | undefined> {
+    const tops = [await topOf(tx, sparse)];
+    if (since !== undefined) tops.push(await topOf(tx, since));
+    const [top = "", before] = tops;
+    const look: Look = before === undefined ? writtenLook(top) : changedLook(top, before);
+    const asked = { range, limit, partsMax };
+    const first = await look(tx, asked);
+    if (first === undefined) return undefined;
+    if (!first.isCut) return { whole: first, looks: noLooks, close: () => {} };
+    const holds = tops.map((held) => this.#hold(held));
+    return {
+      looks: () => allLooks(this.#engine, look, asked),
+      close() {
+        for (const letGo of holds) letGo();
+      },
+    };
   }
 
   /** Prepares to send a range; from here on the bytes stay, whatever is written or released. */

@@ -110,6 +110,28 @@ test("Get Page Ranges: long lists come in parts that together are the whole", as
   }
 });
 
+test("Get Page Ranges: thousands of ranges come whole, also in a version that knows no parts", async () => {
+  const path = "/ranges/thousands";
+  const count = 2_200;
+  await p.putPageBlob(server, path, 2 * count * PAGE);
+  const prevsnapshot = await b.takeSnapshot(server, path);
+  const tasks = Array.from(
+    { length: count },
+    (_, i) => () => p.putPage(server, path, 2 * i * PAGE, body(1)),
+  );
+  await b.atOnce(16, tasks);
+  const want = Array.from({ length: count }, (_, i) => pages(2 * i, 2 * i));
+  assert.deepEqual(await p.getRanges(server, path), want);
+  assert.deepEqual(await p.getRanges(server, path, { query: { prevsnapshot } }), want);
+  const headers = { "x-ms-version": "2019-12-12" };
+  assert.deepEqual(await p.getRanges(server, path, { headers }), want);
+  const query = { maxresults: "2100" };
+  const part = await p.tryGetRanges(server, path, { query });
+  assert.deepEqual(p.listed(part.text), want.slice(0, 2_100));
+  const marker = /<NextMarker>([^<]+)</.exec(part.text)?.[1] ?? "";
+  assert.deepEqual(await p.getRanges(server, path, { query: { marker } }), want.slice(2_100));
+});
+
 test("Get Page Ranges: compared with a snapshot it tells what was written and what was cleared since", async () => {
   const path = "/ranges/diff";
   await p.putPageBlob(server, path, 100 * PAGE);
