@@ -30,6 +30,8 @@ export type Config = {
   /** The file with the rules by which blobs are tiered and deleted, if there is one. */
   readonly lifecycleFile: string | undefined;
   readonly lifecycleMs: number;
+  /** How often changes are written to the change feed; undefined if there is none. */
+  readonly changeFeedMs: number | undefined;
 };
 
 export type Service = "blob" | "queue" | "table" | "file";
@@ -73,6 +75,8 @@ Details
                                or * for all, with commas between (none)
   --lifecycle FILE             rules that tier and delete blobs by their age: JSON, as Azure's management policies
   --lifecycleInterval SECONDS  how long it takes from one run of them to the next (3600)
+  --changeFeed                 keep a log of all changes of blobs in the container $blobchangefeed
+  --changeFeedInterval SECONDS how long changes take to get there (60)
   --rehydrateDelay SECONDS     how long a blob takes to leave the archive (10)
   --skipApiVersionCheck, --disableTelemetry, --loose
                                taken for Azurite's sake; every version is served, nothing is sent home`;
@@ -108,6 +112,8 @@ const OPTIONS = {
   copySources: { ...text, default: "" },
   lifecycle: text,
   lifecycleInterval: { ...text, default: "3600" },
+  changeFeed: flag,
+  changeFeedInterval: { ...text, default: "60" },
   skipApiVersionCheck: flag,
   disableTelemetry: flag,
   loose: { ...flag, short: "L" },
@@ -155,6 +161,9 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
       .filter(Boolean),
     lifecycleFile: values.lifecycle,
     lifecycleMs: interval("--lifecycleInterval", values.lifecycleInterval),
+    changeFeedMs: values.changeFeed
+      ? interval("--changeFeedInterval", values.changeFeedInterval)
+      : undefined,
     rehydrateMs: wholeNumber("--rehydrateDelay", values.rehydrateDelay, 1_000_000) * 1000,
   });
 }

@@ -8,6 +8,7 @@ import { DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY } from "./auth/accounts.ts";
 import { randomIds } from "./base/ids.ts";
 import { fileLog, type Log } from "./base/log.ts";
 import { systemClock } from "./base/time.ts";
+import { ChangeFeed, changeNotes } from "./blob/change-feed.ts";
 import { Copier } from "./blob/copier.ts";
 import { Lifecycle, type LifecycleOptions, readLifecycle } from "./blob/lifecycle.ts";
 import { websiteServer } from "./blob/website.ts";
@@ -131,6 +132,7 @@ async function serve(
     doors,
     sources,
     copies: copier,
+    ...(config.changeFeedMs === undefined ? {} : { changes: changeNotes({ ids: randomIds }) }),
   };
   const { accounts } = config;
   const servers = new Map<Service, Server>();
@@ -147,6 +149,11 @@ async function serve(
     void copies.wake().catch((error) => log.error("copies wait", { error: String(error) }));
   copier.wake();
   const sweeper = new Sweeper({ engine, files, contents, log }, systemClock);
+  const names = () => accounts.keys();
+  const feed =
+    config.changeFeedMs === undefined
+      ? undefined
+      : new ChangeFeed({ engine, around, accounts: names, log, intervalMs: config.changeFeedMs });
   const lifecycle =
     rules.length === 0
       ? undefined
@@ -154,7 +161,7 @@ async function serve(
           engine,
           around,
           rules,
-          accounts: () => accounts.keys(),
+          accounts: names,
           log,
           intervalMs: config.lifecycleMs,
         });
@@ -162,6 +169,7 @@ async function serve(
   await signal();
   await Promise.all([...servers.values(), website].map(drained));
   await lifecycle?.stop();
+  await feed?.stop();
   await sweeper.stop();
   await copies.stop();
   await engine.close();

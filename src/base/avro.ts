@@ -40,3 +40,19 @@ export const avroHead = (schema: unknown, sync: Uint8Array): Buffer =>
 /** A block of `count` records that were written one after another. */
 export const avroBlock = (count: number, records: Uint8Array, sync: Uint8Array): Buffer =>
   Buffer.concat([avroLong(count), avroLong(records.length), records, sync]);
+
+/** A map from texts: one block of pairs, and the empty one that ends it. */
+export function avroMap<T>(
+  values: Readonly<Record<string, T>>,
+  write: (value: T) => Buffer,
+): Buffer {
+  const pairs = Object.entries(values);
+  const written = pairs.flatMap(([key, value]) => [avroString(key), write(value)]);
+  return pairs.length === 0
+    ? avroLong(0)
+    : Buffer.concat([avroLong(pairs.length), ...written, avroLong(0)]);
+}
+
+/** A union of null and one other type, in that order. */
+export const avroOptional = <T>(value: T | undefined, write: (value: T) => Buffer): Buffer =>
+  value === undefined ? avroLong(0) : Buffer.concat([avroLong(1), write(value)]);

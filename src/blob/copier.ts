@@ -82,14 +82,17 @@ export class Copier {
         if (found === undefined) return false;
         const content = await contents.filled(tx, found.content, staged);
         const state: CopyState = { ...found.copy, status: "success", done: staged.size };
-        blobs.put(tx, key, {
+        const record: BlobRecord = {
           ...found,
           ...changedNow(tx),
           size: staged.size,
           content,
           copy: { ...state, completedAt: tx.now },
-        });
+        };
+        blobs.put(tx, key, record);
         copies.delete(tx, ...key);
+        const place = { ...copy, container: key[0], name: key[1] };
+        around.changes?.copied(tx, place, record);
         return true;
       });
       if (!done) contents.discard(staged);

@@ -16,6 +16,7 @@ import {
   undeleteBlob,
 } from "./blob.ts";
 import { getBlockList, putBlob, putBlock, putBlockList } from "./block-blob.ts";
+import { refuseFeedWrites } from "./change-feed.ts";
 import {
   createContainer,
   deleteContainer,
@@ -103,4 +104,9 @@ const operations: readonly Operation[] = [
 ];
 
 /** The Blob service, whole. */
-export const blobService: ServiceDefinition = { name: "blob", operations, place: blobPlace };
+export const blobService: ServiceDefinition = {
+  name: "blob",
+  operations,
+  place: blobPlace,
+  refuse: refuseFeedWrites,
+};

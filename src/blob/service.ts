@@ -15,6 +15,7 @@ import {
 import { metadataXml } from "../service/resource.ts";
 import { containers, deletedContainers } from "../store/keys.ts";
 import type { ContainerRecord } from "../store/records.ts";
+import { FEED_CONTAINER } from "./change-feed.ts";
 import { daysLeft } from "./history.ts";
 
 export const listContainers = readOperation({
@@ -32,10 +33,12 @@ export const listContainers = readOperation({
     const prefix = request.query.get("prefix") ?? "";
     const walk = {
       from: after(containers.packed([account], prefix), marker, account),
-      limit: size + 1,
+      limit: size + 2, // one more than a page, and one that may be hidden
     };
     const rows = await containers.walk(tx, [account], walk);
-    const found: Listed[] = rows.map(({ key: [, name], value }) => ({ name, at: LAST, value }));
+    const found: Listed[] = rows
+      .map(({ key: [, name], value }) => ({ name, at: LAST, value }))
+      .filter(({ name }) => name !== FEED_CONTAINER || include.has("system"));
     if (include.has("deleted"))
       found.push(...(await deletedOf(tx, account, { prefix, marker, size })));
     const matching = found.filter(({ name }) => name.startsWith(prefix)).sort(compareListed);

@@ -27,6 +27,8 @@ export type ServiceDefinition = {
   readonly operations: readonly Operation[];
   /** What the parts of a path, after the account, stand for. */
   place(segments: readonly string[], query: ReadonlyMap<string, string>): Place;
+  /** Throws where nobody from outside may do this, whoever it is. */
+  refuse?(operation: Operation, request: Request): void;
 };
 
 /** A parsed request: what the wire said. Headers of one operation only are read by its `input`. */
@@ -144,6 +146,25 @@ export type Surroundings = {
   readonly contents: Contents;
   readonly ids: Ids;
   readonly settings: Settings;
+  /** Keeps events of changes, where the change feed is switched on. */
+  readonly changes?: ChangeNotes;
+};
+
+/** Notes changes in the transactions that make them: see blob/change-feed.ts. */
+export type ChangeNotes = {
+  note(change: NotedChange): Promise<void>;
+  /** A copy in the background is complete. */
+  copied(tx: WriteTx, place: unknown, record: unknown): void;
+};
+
+/** An operation that has been done, in its transaction still; `found` is what was there before. */
+export type NotedChange = {
+  readonly tx: WriteTx;
+  readonly operation: Operation;
+  readonly request: Request;
+  readonly place: unknown;
+  readonly found: unknown;
+  readonly reply: Reply;
 };
 
 /** Reads what a copy names as its source, here or elsewhere: see http/source.ts. */

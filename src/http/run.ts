@@ -81,7 +81,9 @@ async function runPlain(
     }
     return await engine.write(async (tx: WriteTx) => {
       const target = await guarded(guard, tx, request, judged);
-      return operation.apply({ tx, ...call, ...target });
+      const reply = await operation.apply({ tx, ...call, ...target });
+      await around.changes?.note({ tx, operation, request, reply, ...target });
+      return reply;
     });
   } catch (error) {
     around.contents.discard(received.staged);

@@ -156,6 +156,7 @@ class Door {
     if (address.secondary && operation.kind === "write") {
       throw new StorageError("InsufficientAccountPermissions");
     }
+    service.refuse?.(operation, request);
     return { operation, request };
   }
 

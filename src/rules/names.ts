@@ -1,7 +1,12 @@
 import type { ErrorCode } from "./errors.ts";
 
 const CONTAINER = /^[a-z0-9](?:-?[a-z0-9])*$/;
-const SPECIAL_CONTAINERS: ReadonlySet<string> = new Set(["$root", "$web", "$logs"]);
+const SPECIAL_CONTAINERS: ReadonlySet<string> = new Set([
+  "$root",
+  "$web",
+  "$logs",
+  "$blobchangefeed",
+]);
 const NAME_MIN = 3;
 const NAME_MAX = 63;
 const BLOB_NAME_MAX = 1024;

@@ -1,3 +1,4 @@
+import type { ChangeRecord, FeedRecord } from "./change-records.ts";
 import {
   blobRecord,
   blockRecord,
@@ -46,6 +47,8 @@ import { number, subspace, text } from "./subspace.ts";
  *  18 deleted      account, name, tick                 -> ContainerRecord     a container that can be restored
  *  20 copy         container id, name                  -> CopyRecord          not finished yet
  *  19 tag          account, key, value, container id, name -> TagRecord       current blobs by their tags
+ *  35 change       account, tick                       -> ChangeRecord        not in the change feed yet
+ *  36 change feed  account                             -> FeedRecord          how far it has come
  */
 export const services = subspace(1, [text, text], serviceRecord);
 export const containers = subspace(2, [text, text], containerRecord);
@@ -67,3 +70,5 @@ export const purges = subspace(17, [number, number], purgeRecord);
 export const deletedContainers = subspace(18, [text, text, number], containerRecord);
 export const copies = subspace(20, [number, text], copyRecord);
 export const tagIndex = subspace(19, [text, text, text, number, text], tagRecord);
+export const changes = subspace(35, [text, number], json<ChangeRecord>());
+export const changeFeeds = subspace(36, [text], json<FeedRecord>());

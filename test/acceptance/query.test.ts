@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import type { BlobQueryError, BlockBlobQueryOptions } from "@azure/storage-blob";
@@ -397,4 +398,17 @@ test("Query Blob Contents: reads the version it began with", async () => {
   let size = 0;
   for await (const part of reply.readableStreamBody ?? []) size += (part as Buffer).length;
   assert.equal(size, 6 * 1024 * 1024);
+});
+
+test("Query Blob Contents: of a blob under a customer's key only with that key", async () => {
+  const key = Buffer.alloc(32, 1);
+  const keyed = {
+    "x-ms-encryption-key": key.toString("base64"),
+    "x-ms-encryption-key-sha256": createHash("sha256").update(key).digest("base64"),
+    "x-ms-encryption-algorithm": "AES256",
+  };
+  await putBlob(server, "/query/keyed", numbers, keyed);
+  const reply = assertReply(await post("/query/keyed", { headers: keyed }), 200);
+  assert.ok(reply.text.includes(numbers));
+  assert.equal((await post("/query/keyed")).status, 409);
 });
