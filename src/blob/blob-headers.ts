@@ -73,6 +73,9 @@ const copyHeaders = (copy: CopyState): Record<string, HeaderValue> => ({
   "x-ms-copy-completion-time":
     copy.completedAt === undefined ? undefined : httpDate(copy.completedAt),
   "x-ms-copy-status-description": copy.description,
+  "x-ms-incremental-copy": copy.incremental === undefined ? undefined : true,
+  "x-ms-copy-destination-snapshot":
+    copy.incremental === undefined ? undefined : versionId(copy.incremental.taken),
 });
 
 const versionHeaders = (version: string, place: BlobPlace): Record<string, HeaderValue> => ({

@@ -33,9 +33,16 @@ import { dropBlocks } from "../store/sweep.ts";
 import { blobHeaders, httpHeadersOf, stateHeaders, tierHeaders } from "./blob-headers.ts";
 import { priorityOf, tierOf } from "./block-blob.ts";
 import { encryptedHeaders, refuseOtherKey } from "./customer-key.ts";
-import { changeBlob, expireLater, refuseFixed, removeBlob, removePast } from "./history.ts";
+import {
+  changeBlob,
+  expireLater,
+  refuseFixed,
+  refuseIncremental,
+  removeBlob,
+  removePast,
+} from "./history.ts";
 import { changedPageProperties, pagePropertiesOf } from "./page-blob.ts";
-import { type BlobPlace, putBlobRecord, putTaggedRecord, theBlob } from "./resource.ts";
+import { type BlobPlace, isCurrent, putBlobRecord, putTaggedRecord, theBlob } from "./resource.ts";
 
 const SNAPSHOTS_MAX = Number.MAX_SAFE_INTEGER;
 const RANGE_SUM_MAX = 4 * 1024 * 1024;
@@ -69,6 +76,7 @@ export const getBlob = readOperation({
   input: rangeInput,
   async apply({ tx, request, place, found, input: { asked, sum, name }, around: { contents } }) {
     refuseOtherKey(found.customerKey, request);
+    if (isCurrent(place)) refuseIncremental(found);
     if (tierAt(found, tx.now).tier === "Archive") throw new StorageError("BlobArchived");
     const { size, headers: stored } = found;
     let range: ReturnType<typeof rangeOf>;
@@ -169,6 +177,7 @@ export const setBlobMetadata = writeOperation({
   async apply(call) {
     const { tx, request, found, input: metadata } = call;
     refuseOtherKey(found.customerKey, request);
+    refuseIncremental(found);
     refuseFixed(found, tx.now);
     const next = { ...changedBlob(found, changedNow(tx), tx.now), metadata };
     const record = await changeBlob(call, found, next);
@@ -190,6 +199,7 @@ export const setBlobProperties = writeOperation({
     return { pages, headers: isKept ? undefined : headers };
   },
   async apply({ tx, place, found, input, around }) {
+    refuseIncremental(found);
     refuseFixed(found, tx.now);
     const { pages, headers = found.headers } = input;
     const changed =
@@ -214,6 +224,7 @@ export const snapshotBlob = writeOperation({
   async apply(call) {
     const { tx, request, place, found, input: metadata, around } = call;
     refuseOtherKey(found.customerKey, request);
+    refuseIncremental(found);
     if (tierAt(found, tx.now).tier === "Archive") throw new StorageError("BlobArchived");
     const snapshot = tx.tick();
     const content = await around.contents.copied(tx, found.content);

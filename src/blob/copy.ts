@@ -145,7 +145,7 @@ export const copyBlobFromUrl = createOperation({
 type CopyCall = Call<WriteTx, CopyInput, BlobPlace, BlobRecord | undefined>;
 
 /** A source that is a blob of this server and that the caller may read; undefined if it is elsewhere. */
-async function ownSource(
+export async function ownSource(
   request: Request,
   url: URL,
   { sources }: Surroundings,
@@ -162,7 +162,7 @@ async function ownSource(
 const place = { name: "blob", operations: [], place: blobPlace } as const;
 
 /** What a source of ours is, in this transaction. */
-async function foundSource(tx: ReadTx, { message }: LocalSource) {
+export async function foundSource(tx: ReadTx, { message }: LocalSource) {
   const ids = { id: "", clientId: undefined };
   const request = parseRequest(message, place, parseAddress(message, false), ids, undefined);
   theBlob.check?.(request);
@@ -211,7 +211,7 @@ async function copiedHere(
 }
 
 /** What a copy has from its source: all but what is the place's own, or is said anew. */
-function carried(source: BlobRecord) {
+export function carried(source: BlobRecord) {
   const {
     etag: _etag,
     modifiedAt: _modifiedAt,
@@ -335,6 +335,16 @@ function emptyPages(
   return { size, content: around.contents.sparse.create(tx), sequenceNumber: number };
 }
 
+/** An append blob knows of how many blocks it was made. */
+function emptyAppends(
+  { tx, around }: CopyCall,
+  { header }: NonNullable<Received["source"]>,
+): Pick<BlobRecord, "content" | "blockCount"> {
+  const count = Number(header("x-ms-blob-committed-block-count") ?? 1);
+  const blockCount = Number.isSafeInteger(count) && count > 0 ? count : 1;
+  return { content: around.contents.sparse.create(tx), blockCount };
+}
+
 /** Begins a copy from elsewhere: the blob is there, empty, until the copier has filled it. */
 async function begunCopy(call: CopyCall, source: NonNullable<Received["source"]>): Promise<Reply> {
   const { tx, request, place, found, input, around } = call;
@@ -348,6 +358,7 @@ async function begunCopy(call: CopyCall, source: NonNullable<Received["source"]>
     size: 0,
     content: { pieces: [] },
     ...(type === "PageBlob" ? emptyPages(call, source, copy.total) : {}),
+    ...(type === "AppendBlob" ? emptyAppends(call, source) : {}),
     copy,
   });
   const etag = source.header("etag");
@@ -390,7 +401,7 @@ export const abortCopyBlob = writeOperation({
       ...found,
       ...changedNow(tx),
       size: 0,
-      content: found.type === "PageBlob" ? around.contents.sparse.create(tx) : { pieces: [] },
+      content: found.type === "BlockBlob" ? { pieces: [] } : around.contents.sparse.create(tx),
       copy: { ...copy, status: "aborted", completedAt: tx.now },
     });
     return { status: 204, headers: {} };

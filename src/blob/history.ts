@@ -128,6 +128,13 @@ export function refuseFixed(found: BlobRecord | undefined, now: Instant): void {
   refuse(isImmutable(found, now));
 }
 
+/** An incremental copy has nothing but its snapshots; it cannot be read or written itself. */
+export function refuseIncremental(found: BlobRecord): void {
+  if (found.copy?.incremental !== undefined) {
+    throw new StorageError("OperationNotAllowedOnIncrementalCopyBlob");
+  }
+}
+
 export function refusePending(found: BlobRecord | undefined): void {
   if (found?.copy?.status === "pending") throw new StorageError("PendingCopyOperation");
 }

@@ -389,6 +389,11 @@ function propertiesXml(
       text += element("CopyCompletionTime", httpDate(copy.completedAt));
     }
     text += element("CopyStatusDescription", copy.description);
+    if (copy.incremental !== undefined) {
+      text += element("IncrementalCopy", true);
+      const taken = tickText(BigInt(`0x${copy.incremental.taken}`));
+      text += element("DestinationSnapshot", taken);
+    }
   }
   if (include.has("immutabilitypolicy") && blob.immutability !== undefined) {
     text += element("ImmutabilityPolicyUntilDate", httpDate(blob.immutability.until));

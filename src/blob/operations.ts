@@ -31,6 +31,7 @@ import { abortCopyBlob, copyBlob, copyBlobFromUrl } from "./copy.ts";
 import { findBlobsByTags } from "./find-blobs.ts";
 import { putBlobFromUrl, putBlockFromUrl } from "./from-url.ts";
 import { deleteImmutabilityPolicy, setImmutabilityPolicy, setLegalHold } from "./immutability.ts";
+import { incrementalCopyBlob } from "./incremental-copy.ts";
 import { leaseBlob, leaseContainer } from "./lease.ts";
 import { listBlobs } from "./list-blobs.ts";
 import { clearPage, getPageRanges, putPage, putPageBlob, putPageFromUrl } from "./page-blob.ts";
@@ -75,6 +76,7 @@ const operations: readonly Operation[] = [
   copyBlob,
   copyBlobFromUrl,
   abortCopyBlob,
+  incrementalCopyBlob,
   putBlock,
   putBlockFromUrl,
   putBlockList,

@@ -43,7 +43,7 @@ import { dropBlocks } from "../store/sweep.ts";
 import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
 import { describedBlob, overwrite, refuseArchived } from "./block-blob.ts";
 import { encryptedHeaders, keyNoted, refuseOtherKey } from "./customer-key.ts";
-import { refuseFixed } from "./history.ts";
+import { refuseFixed, refuseIncremental } from "./history.ts";
 import { type BlobPlace, putBlobRecord, theBlob, visible } from "./resource.ts";
 
 const RANGES_MAX = 10_000;
@@ -166,6 +166,7 @@ async function changePages(
 ): Promise<Record<string, HeaderValue>> {
   const content = pagesIn(found);
   refuseOtherKey(found.customerKey, request);
+  refuseIncremental(found);
   refuseFixed(found, tx.now);
   const { pages, sequence } = input;
   const number = found.sequenceNumber ?? "0";

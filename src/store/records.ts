@@ -139,6 +139,8 @@ export type CopyState = {
   readonly total: number;
   readonly completedAt?: Instant;
   readonly description?: string;
+  /** Of an incremental copy: its blob, the snapshot it has got to, and the one it took then; ticks as hex. */
+  readonly incremental?: { readonly blob: string; readonly from: string; readonly taken: string };
 };
 
 /** A copy that goes on in the background; its URL may hold a signature, and goes with the record. */
