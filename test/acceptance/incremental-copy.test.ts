@@ -78,7 +78,8 @@ test("Incremental Copy Blob: refusals", async () => {
     copy.startCopyIncremental("http://127.0.0.1:9/a/b"),
     code("InvalidSourceBlobUrl"),
   );
-  await assert.rejects(container.getPageBlobClient("new").startCopyIncremental(blob.url, ""), {
+  await assert.rejects(container.getPageBlobClient("new").startCopyIncremental(blob.url), {
     statusCode: 409,
+    code: "IncrementalCopySourceMustBeSnapshot",
   });
 });
