@@ -22,7 +22,8 @@ test("no two operations match the same request", () => {
       const headers = [match.header, match.also].map(
         (header) => `${header?.name}=${header?.value}`,
       );
-      const key = `${service} ${route} ${headers.join(" ")}`;
+      const { query } = match;
+      const key = `${service} ${route} ${headers.join(" ")} ${query?.name}=${query?.value}`;
       assert.equal(seen.get(key), undefined, `${name} and ${seen.get(key)} both match ${key}`);
       seen.set(key, name);
     }

@@ -16,12 +16,21 @@ const paths: Readonly<Record<Level, string>> = {
   service: "/",
   container: "/{container}",
   blob: "/{container}/{blob}",
+  queue: "/{queue}",
+  messages: "/{queue}/messages",
+  message: "/{queue}/messages/{message}",
 };
 
 function request({ match }: Operation): string {
   const { method, headToo, on, restype, comp, header, also } = match;
   const path = paths[on];
-  const query = [restype && `restype=${restype}`, comp && `comp=${comp}`].filter(Boolean).join("&");
+  const query = [
+    restype && `restype=${restype}`,
+    comp && `comp=${comp}`,
+    match.query && `${match.query.name}=${match.query.value}`,
+  ]
+    .filter(Boolean)
+    .join("&");
   const verbs = headToo ? `${method}, HEAD` : method;
   const headers = [header, also].flatMap((one) =>
     one === undefined ? [] : [`\`${one.name}${one.value ? `: ${one.value}` : ""}\``],

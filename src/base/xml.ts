@@ -5,6 +5,8 @@ export type XmlElement = {
   readonly name: string;
   readonly children: readonly XmlElement[];
   readonly text: string;
+  /** The text in it and in all below it, in order, without the markup. */
+  readonly inner: string;
 };
 
 export type XmlLimits = { readonly depthMax: number; readonly elementsMax: number };
@@ -36,10 +38,16 @@ export function parseXml(bytes: Uint8Array, limits: XmlLimits = DEFAULT_LIMITS):
     path.at(-1)?.children.push(element);
     path.push(element);
   });
-  parser.on("closetag", () => void path.pop());
+  parser.on("closetag", () => {
+    const { inner } = path.pop() ?? root;
+    const parent = path.at(-1);
+    if (parent !== undefined) parent.inner += inner;
+  });
   const addText = (text: string) => {
     const element = path.at(-1);
-    if (element !== undefined) element.text += text;
+    if (element === undefined) return;
+    element.text += text;
+    element.inner += text;
   };
   parser.on("text", addText);
   parser.on("cdata", addText);
@@ -55,7 +63,7 @@ export function parseXml(bytes: Uint8Array, limits: XmlLimits = DEFAULT_LIMITS):
   return document;
 }
 
-const open = (name: string) => ({ name, children: [] as XmlElement[], text: "" });
+const open = (name: string) => ({ name, children: [] as XmlElement[], text: "", inner: "" });
 
 /** The first child of that name. */
 export const child = (element: XmlElement | undefined, name: string): XmlElement | undefined =>

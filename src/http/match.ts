@@ -22,7 +22,7 @@ export function router(operations: readonly Operation[]): Router {
       routes.set(key, rows);
     }
   }
-  // The row that asks for more headers is the one that is meant where several fit.
+  // The row that asks for more is the one that is meant where several fit.
   for (const rows of routes.values()) rows.sort((a, b) => asked(b.match) - asked(a.match));
   return (request) => {
     const { method, level: on, query } = request;
@@ -36,8 +36,8 @@ export function router(operations: readonly Operation[]): Router {
   };
 }
 
-const asked = ({ header, also }: Match): number =>
-  Number(header !== undefined) + Number(also !== undefined);
+const asked = ({ header, also, query }: Match): number =>
+  Number(header !== undefined) + Number(also !== undefined) + Number(query !== undefined);
 
 /** What is wrong with the headers of a request that no row fits: a wrong value before a missing header. */
 function unfit(rows: readonly Operation[], request: Request): StorageError {
@@ -49,8 +49,10 @@ function unfit(rows: readonly Operation[], request: Request): StorageError {
   return missingHeader(rows.find(({ match }) => asked(match) === 1)?.match.header?.name ?? "");
 }
 
-const fits = (request: Request, { header, also }: Match): boolean =>
-  hasHeader(request, header) && hasHeader(request, also);
+const fits = (request: Request, { header, also, query }: Match): boolean =>
+  hasHeader(request, header) &&
+  hasHeader(request, also) &&
+  (query === undefined || request.query.get(query.name)?.toLowerCase() === query.value);
 
 function hasHeader(request: Request, header: HeaderMatch | undefined): boolean {
   if (header === undefined) return true;

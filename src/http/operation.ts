@@ -14,8 +14,9 @@ import type { Message } from "./parse.ts";
 export type Service = "blob" | "queue" | "table" | "file";
 
 /** What a URL names; which of them there are is each service's own. */
-export type Level = "service" | BlobLevel;
+export type Level = "service" | BlobLevel | QueueLevel;
 export type BlobLevel = "container" | "blob";
+export type QueueLevel = "queue" | "messages" | "message";
 
 /** What a path stands for: a level, and the names on the way to it. */
 export type Place = { readonly level: Level; readonly names: readonly string[] };
@@ -78,6 +79,13 @@ export type Reply = {
   readonly headers: Readonly<Record<string, HeaderValue>>;
   readonly body?: string | Opened;
 };
+
+/**
+ * What `apply` gives when it has done its share of a longer work: the request is run once more, on what that
+ * transaction left. So none holds up the others for long.
+ */
+export const unfinished: unique symbol = Symbol("unfinished");
+export type Applied = Reply | typeof unfinished;
 
 /** Anything that conditional headers and leases can be about. */
 export type Guarded = Versioned & { readonly lease: Lease; readonly tags?: Tags };
@@ -253,6 +261,8 @@ export type Match = {
   readonly header?: HeaderMatch;
   /** A second one. */
   readonly also?: HeaderMatch;
+  /** A parameter that must have this value. */
+  readonly query?: { readonly name: string; readonly value: string };
 };
 
 export type HeaderMatch = { readonly name: string; readonly value?: string };
@@ -273,7 +283,7 @@ export type BodyRule =
 
 export type ReadOperation<I, P, R extends Guarded> = Row<I, P, R> & {
   readonly kind: "read";
-  apply(call: Call<ReadTx, I, P, R>): Promise<Reply>;
+  apply(call: Call<ReadTx, I, P, R>): Promise<Applied>;
   /** What must wait for the disk and so cannot be done in the transaction. */
   finish?(reply: Reply, input: I): Promise<Reply>;
 };
@@ -281,7 +291,7 @@ export type ReadOperation<I, P, R extends Guarded> = Row<I, P, R> & {
 export type WriteOperation<I, P, R extends Guarded> = Row<I, P, R> & {
   readonly kind: "write";
   /** Runs in the transaction, and again on a conflict: nothing may happen outside `tx`. */
-  apply(call: Call<WriteTx, I, P, R>): Promise<Reply>;
+  apply(call: Call<WriteTx, I, P, R>): Promise<Applied>;
 };
 
 /** One that is made of others, each with a transaction of its own. */
@@ -302,7 +312,7 @@ export const readOperation = <I, P, R extends Guarded>(
 /** A read that has an answer also where its target is missing: `found` may be undefined. */
 export const searchOperation = <I, P, R extends Guarded>(
   row: Omit<ReadOperation<I, P, R>, "kind" | "apply"> & {
-    apply(call: Call<ReadTx, I, P, R | undefined>): Promise<Reply>;
+    apply(call: Call<ReadTx, I, P, R | undefined>): Promise<Applied>;
   },
 ): Operation => ({ ...row, guard: { ...row.guard, mayMiss: true }, kind: "read" });
 
@@ -313,7 +323,7 @@ export const writeOperation = <I, P, R extends Guarded>(
 /** A write that makes its target where there is none, or has another answer: `found` may be undefined. */
 export const createOperation = <I, P, R extends Guarded>(
   row: Omit<WriteOperation<I, P, R>, "kind" | "apply"> & {
-    apply(call: Call<WriteTx, I, P, R | undefined>): Promise<Reply>;
+    apply(call: Call<WriteTx, I, P, R | undefined>): Promise<Applied>;
   },
 ): Operation => ({ ...row, guard: { ...row.guard, mayMiss: true }, kind: "write" });
 

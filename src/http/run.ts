@@ -10,7 +10,16 @@ import { available, failedLease, leaseAt } from "../rules/lease.ts";
 import { meetsTags, type TagExpression } from "../rules/tag-expressions.ts";
 import { parseConditions, tagCondition } from "./conditions.ts";
 import { refuseUnheeded } from "./heeded.ts";
-import type { Guard, Guarded, Operation, Reply, Request, Surroundings } from "./operation.ts";
+import {
+  type Applied,
+  type Guard,
+  type Guarded,
+  type Operation,
+  type Reply,
+  type Request,
+  type Surroundings,
+  unfinished,
+} from "./operation.ts";
 import { noBody, receive } from "./receive.ts";
 import {
   framedReply,
@@ -73,21 +82,34 @@ async function runPlain(
       return await operation.answer(call);
     }
     if (operation.kind === "read") {
-      const reply = await engine.read(async (tx) => {
-        const target = await guarded(guard, tx, request, judged);
-        return operation.apply({ tx, ...call, ...target });
-      });
+      const reply = await finished(() =>
+        engine.read(async (tx) => {
+          const target = await guarded(guard, tx, request, judged);
+          return operation.apply({ tx, ...call, ...target });
+        }),
+      );
       return operation.finish === undefined ? reply : await operation.finish(reply, call.input);
     }
-    return await engine.write(async (tx: WriteTx) => {
-      const target = await guarded(guard, tx, request, judged);
-      const reply = await operation.apply({ tx, ...call, ...target });
-      await around.changes?.note({ tx, operation, request, reply, ...target });
-      return reply;
-    });
+    return await finished(() =>
+      engine.write(async (tx: WriteTx) => {
+        const target = await guarded(guard, tx, request, judged);
+        const reply = await operation.apply({ tx, ...call, ...target });
+        if (reply !== unfinished) {
+          await around.changes?.note({ tx, operation, request, reply, ...target });
+        }
+        return reply;
+      }),
+    );
   } catch (error) {
     around.contents.discard(received.staged);
     throw error;
+  }
+}
+
+async function finished(step: () => Promise<Applied>): Promise<Reply> {
+  for (;;) {
+    const reply = await step();
+    if (reply !== unfinished) return reply;
   }
 }
 

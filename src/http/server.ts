@@ -153,7 +153,7 @@ class Door {
     };
     if (!isTrusted) authorize(signed, account, clock.now());
     const operation = this.#route(request);
-    if (address.secondary && operation.kind === "write") {
+    if (address.secondary && operation.kind !== "read") {
       throw new StorageError("InsufficientAccountPermissions");
     }
     service.refuse?.(operation, request);

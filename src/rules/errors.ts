@@ -289,6 +289,12 @@ export const errors = {
   ],
   SnapshotsPresent: [409, "This operation is not permitted while the blob has snapshots."],
   TagsTooLarge: [400, "The tags specified exceed the maximum permissible limit."],
+
+  // Queue service
+  MessageNotFound: [404, "The specified message does not exist."],
+  MessageTooLarge: [400, "The message exceeds the maximum allowed size."],
+  QueueAlreadyExists: [409, "The specified queue already exists."],
+  QueueNotFound: [404, "The specified queue does not exist."],
 } as const satisfies Record<string, readonly [status: number, message: string, wire?: string]>;
 
 export type ErrorCode = keyof typeof errors;

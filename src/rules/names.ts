@@ -19,6 +19,12 @@ export function badContainerName(name: string): ErrorCode | undefined {
   return CONTAINER.test(name) ? undefined : "InvalidResourceName";
 }
 
+/** What is wrong with a queue's name ("Naming Queues and Metadata"). */
+export function badQueueName(name: string): ErrorCode | undefined {
+  if (name.length < NAME_MIN || name.length > NAME_MAX) return "OutOfRangeInput";
+  return CONTAINER.test(name) ? undefined : "InvalidResourceName";
+}
+
 // C0 and C1 controls, and half a surrogate pair, which UTF-8 cannot carry.
 const FORBIDDEN_IN_BLOB = /[\u0000-\u001f\u007f-\u009f]|\p{Surrogate}/u;
 

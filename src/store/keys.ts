@@ -1,5 +1,12 @@
 import type { ChangeRecord, FeedRecord } from "./change-records.ts";
 import {
+  messagePlaceRecord,
+  messageRecord,
+  queueNameRecord,
+  queueRecord,
+  queueStateRecord,
+} from "./queue-records.ts";
+import {
   blobRecord,
   blockRecord,
   chunkFileRecord,
@@ -21,7 +28,7 @@ import {
   sparsePart,
   type WornRecord,
 } from "./sparse-records.ts";
-import { number, subspace, text } from "./subspace.ts";
+import { instant, number, subspace, text } from "./subspace.ts";
 
 /**
  * Every key the server writes, in this one place. The numbers are on disk: add, never reuse.
@@ -49,6 +56,12 @@ import { number, subspace, text } from "./subspace.ts";
  *  19 tag          account, key, value, container id, name -> TagRecord       current blobs by their tags
  *  35 change       account, tick                       -> ChangeRecord        not in the change feed yet
  *  36 change feed  account                             -> FeedRecord          how far it has come
+ *
+ *  40 queue        account, name                       -> QueueRecord         what only its owner changes
+ *  41 queue state  account, name                       -> QueueState          what every message changes
+ *  42 queue name   generation                          -> QueueName           whose messages have that number
+ *  43 message      generation, visible at, tick        -> MessageRecord       in the order they are handed out
+ *  44 expiry       expires at, generation, number      -> MessagePlace        none if it never expires
  */
 export const services = subspace(1, [text, text], serviceRecord);
 export const containers = subspace(2, [text, text], containerRecord);
@@ -72,3 +85,9 @@ export const copies = subspace(20, [number, text], copyRecord);
 export const tagIndex = subspace(19, [text, text, text, number, text], tagRecord);
 export const changes = subspace(35, [text, number], json<ChangeRecord>());
 export const changeFeeds = subspace(36, [text], json<FeedRecord>());
+
+export const queues = subspace(40, [text, text], queueRecord);
+export const queueStates = subspace(41, [text, text], queueStateRecord);
+export const queueNames = subspace(42, [number], queueNameRecord);
+export const messages = subspace(43, [number, instant, number], messageRecord);
+export const expiries = subspace(44, [instant, number, number], messagePlaceRecord);

@@ -179,6 +179,7 @@ export type ChunkFileRecord = {
 export type GarbageRecord =
   | { readonly list: string }
   | { readonly container: string; readonly account?: string }
+  | { readonly messages: string }
   | SparseGarbage;
 
 /** What time alone removes: a softly deleted state, a deleted container, a blob that expires. */

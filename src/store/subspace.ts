@@ -1,4 +1,5 @@
 import { afterPrefix } from "../base/bytes.ts";
+import type { Instant } from "../base/time.ts";
 import type { ReadTx, WriteTx } from "../engine/engine.ts";
 
 export type Codec<T> = { encode(value: T): Uint8Array; decode(bytes: Uint8Array): T };
@@ -31,6 +32,13 @@ export const number: Part<bigint> = {
   sizeOf: () => 8,
   pack: (value, into, at) => into.writeBigUInt64BE(value, at),
   unpack: (bytes, at) => [bytes.readBigUInt64BE(at), at + 8],
+};
+
+/** A point in time, in six bytes: enough for 8,900 years of milliseconds. */
+export const instant: Part<Instant> = {
+  sizeOf: () => 6,
+  pack: (value, into, at) => into.writeUIntBE(value, at, 6),
+  unpack: (bytes, at) => [bytes.readUIntBE(at, 6), at + 6],
 };
 
 // biome-ignore lint/suspicious/noExplicitAny: a tuple of parts of different types; KeyOf gives each its own

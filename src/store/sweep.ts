@@ -17,6 +17,7 @@ import {
 } from "./keys.ts";
 import type { PurgeRecord } from "./records.ts";
 import { upkeep } from "./sparse-upkeep.ts";
+import { emptiedGeneration } from "./sweep-messages.ts";
 import { indexTags } from "./tag-index.ts";
 
 const BATCH = 64;
@@ -52,6 +53,10 @@ export async function sweepGarbage(
       if ("list" in value) {
         if (contents.isHeld(value.list)) continue;
         const step = async (tx: WriteTx) => done(tx, await shortened(tx, contents, value.list));
+        await until(() => engine.write(step), isStopped);
+      } else if ("messages" in value) {
+        const id = BigInt(`0x${value.messages}`);
+        const step = async (tx: WriteTx) => done(tx, await emptiedGeneration(tx, id));
         await until(() => engine.write(step), isStopped);
       } else if (!("container" in value)) {
         let state = "more";

@@ -1,6 +1,7 @@
 import type { Clock } from "../base/time.ts";
 import { mergeWorn } from "./sparse-upkeep.ts";
 import { expireBlocks, purge, type SweepOptions, sweepFiles, sweepGarbage } from "./sweep.ts";
+import { expireMessages } from "./sweep-messages.ts";
 
 const GARBAGE_MS = 1_000;
 const HOUR_MS = 3_600_000;
@@ -39,6 +40,7 @@ export class Sweeper {
       }
       const isStopped = () => this.#isStopped;
       await purge(this.#options, now);
+      await expireMessages(this.#options.engine, now, isStopped);
       await sweepGarbage(this.#options, isStopped);
       this.#merged = await mergeWorn(this.#options, { now, after: this.#merged, isStopped });
     } catch (error) {

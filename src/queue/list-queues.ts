@@ -1,0 +1,38 @@
+import { afterPrefix } from "../base/bytes.ts";
+import { element, escapeXml, XML_DECLARATION } from "../base/xml.ts";
+import { readOperation, theService } from "../http/operation.ts";
+import { echoed, includeOf, LAST, markerOf, markerText, pageSizeOf } from "../service/paging.ts";
+import { metadataXml } from "../service/resource.ts";
+import { queues } from "../store/keys.ts";
+
+export const listQueues = readOperation({
+  name: "List Queues",
+  match: { method: "GET", on: "service", comp: "list" },
+  allow: { sas: "l", resource: "s" },
+  guard: { on: theService, conditions: "none", lease: "own" },
+  input: (request) => ({
+    size: pageSizeOf(request),
+    marker: markerOf(request),
+    include: includeOf(request, ["metadata"]),
+  }),
+  async apply({ tx, request, input: { size, marker, include } }) {
+    const prefix = request.query.get("prefix") ?? "";
+    const first = queues.packed([request.account], prefix);
+    const from = marker === undefined ? first : queues.packed([request.account], marker.name);
+    const rows = await queues.walk(tx, [request.account], {
+      from: Buffer.compare(from, first) < 0 ? first : from,
+      to: afterPrefix(first),
+      limit: size + 1,
+    });
+    const next = rows.length > size ? rows[size] : undefined;
+    const items = rows
+      .slice(0, size)
+      .map(
+        ({ key: [, name], value: { metadata } }) =>
+          `<Queue>${element("Name", name)}${include.has("metadata") ? metadataXml(metadata) : ""}</Queue>`,
+      );
+    const nextMarker = next === undefined ? "" : markerText({ name: next.key[1], at: LAST });
+    const body = `${XML_DECLARATION}<EnumerationResults ServiceEndpoint="${escapeXml(request.endpoint)}">${echoed(request)}<Queues>${items.join("")}</Queues><NextMarker>${nextMarker}</NextMarker></EnumerationResults>`;
+    return { status: 200, headers: { "Content-Type": "application/xml" }, body };
+  },
+});
