@@ -1,6 +1,8 @@
 import type { Engine, ReadTx } from "../engine/engine.ts";
 import type { ChunkFiles } from "../engine/files.ts";
+import { checkQueues } from "./check-queues.ts";
 import { Contents } from "./content.ts";
+import { each } from "./each.ts";
 import {
   blobs,
   blocks,
@@ -15,11 +17,9 @@ import {
 import type { BlobRecord, Chunk, Content } from "./records.ts";
 import { idOf } from "./sparse-rows.ts";
 
-const BATCH = 200;
-
 /**
- * Reads every byte that a record names and compares sums, counts references and looks for files that
- * nobody names. Says a line for each problem and one at the end; gives how many problems there are.
+ * Reads every byte that a record names and compares sums, counts references and messages, and looks for files
+ * and rows that nobody names. Says a line for each problem and one at the end; gives how many problems there are.
  */
 export async function check(
   engine: Engine,
@@ -112,6 +112,7 @@ export async function check(
       await readAll(what, whole, chunk.size);
     },
   );
+  records += await checkQueues(engine, problem);
   const named = new Set<string>();
   await each(
     engine,
@@ -176,24 +177,4 @@ async function checkLayers(engine: Engine, problem: (line: string) => void): Pro
       if (isKnown === undefined) problem(`layer ${id}: its parent ${parent} does not know it`);
     },
   );
-}
-
-type Rows<K, V> = readonly { readonly key: K; readonly value: V }[];
-
-/** Calls `visit` for every row of a subspace, a batch of them in memory at a time. */
-async function each<K extends readonly unknown[], V>(
-  engine: Engine,
-  walk: (tx: ReadTx, from: { limit: number; from?: Uint8Array }) => Promise<Rows<K, V>>,
-  packed: (key: K) => Buffer,
-  visit: (key: K, value: V) => Promise<void>,
-): Promise<void> {
-  let from: Uint8Array | undefined;
-  for (;;) {
-    const start = from === undefined ? {} : { from };
-    const rows = await engine.read((tx) => walk(tx, { limit: BATCH, ...start }));
-    for (const { key, value } of rows) await visit(key, value);
-    const last = rows.at(-1);
-    if (last === undefined || rows.length < BATCH) return;
-    from = Buffer.concat([packed(last.key), Buffer.of(0)]);
-  }
 }

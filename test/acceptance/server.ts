@@ -10,6 +10,8 @@ export type TestServer = {
   readonly origin: string;
   /** The origin with the account's name behind it. */
   readonly url: string;
+  /** The same for every service that the server serves, by its name in lower case: "blob", "queue", … */
+  readonly urls: Readonly<Record<string, string>>;
   readonly account: string;
   readonly key: string;
   readonly connectionString: string;
@@ -67,13 +69,11 @@ export async function startServer(options: StartOptions = {}): Promise<TestServe
     output += text;
   });
   const exited = once(child, "exit");
-  const origin = await listening(child, () => output);
+  const urls = await listening(child, () => output);
   return {
-    origin,
-    url: `${origin}/${ACCOUNT}`,
+    ...addresses(urls),
     account: ACCOUNT,
     key: KEY,
-    connectionString: connectionString(origin),
     directory,
     pid: child.pid ?? 0,
     output: () => output,
@@ -90,15 +90,36 @@ export async function startServer(options: StartOptions = {}): Promise<TestServe
   };
 }
 
-const connectionString = (origin: string) =>
-  `DefaultEndpointsProtocol=http;AccountName=${ACCOUNT};AccountKey=${KEY};BlobEndpoint=${origin}/${ACCOUNT};`;
+/** The server as tests of another service see it: raw requests go there. */
+export function at(server: TestServer, service: string): TestServer {
+  const url = server.urls[service] ?? "";
+  return { ...server, url, origin: originOf(url) };
+}
 
-/** The origin of the blob service, from the line that the server prints when it listens. */
-async function listening(child: ChildProcess, output: () => string): Promise<string> {
+const originOf = (url: string) => new URL(url).origin;
+
+function addresses(urls: Readonly<Record<string, string>>) {
+  const url = urls.blob ?? "";
+  const endpoints = Object.entries(urls).map(
+    ([name, each]) => `${name.charAt(0).toUpperCase()}${name.slice(1)}Endpoint=${each};`,
+  );
+  const account = `DefaultEndpointsProtocol=http;AccountName=${ACCOUNT};AccountKey=${KEY};`;
+  return { origin: originOf(url), url, urls, connectionString: account + endpoints.join("") };
+}
+
+/** Where each service is, from the lines that the server prints when it listens. */
+async function listening(
+  child: ChildProcess,
+  output: () => string,
+): Promise<Readonly<Record<string, string>>> {
   const until = Date.now() + START_LIMIT_MS;
   for (;;) {
-    const origin = /^\s*Blob\b.*?(https?:\/\/[\w.]+:\d+)/m.exec(output())?.[1];
-    if (origin !== undefined && /^Ready\b/m.test(output())) return origin;
+    if (/^Ready\b/m.test(output())) {
+      const lines = output().matchAll(/^\s*([A-Z][a-z]+)\s+(https?:\/\/[\w.]+:\d+\/\w+)$/gm);
+      return Object.fromEntries(
+        [...lines].map(([, name = "", url = ""]) => [name.toLowerCase(), url]),
+      );
+    }
     if (child.exitCode !== null || Date.now() > until) {
       child.kill("SIGKILL");
       throw new Error(`the server did not start:\n${output()}`);
@@ -107,15 +128,22 @@ async function listening(child: ChildProcess, output: () => string): Promise<str
   }
 }
 
-const external = (origin: string): TestServer => ({
-  origin,
-  url: `${origin}/${ACCOUNT}`,
-  account: ACCOUNT,
-  key: KEY,
-  connectionString: connectionString(origin),
-  directory: "",
-  pid: 0,
-  output: () => "",
-  stop: async () => 0,
-  kill: async () => {},
-});
+/** The services of another server stand on ports one after another, as ours do by default. */
+function external(origin: string): TestServer {
+  const next = (index: number) => {
+    const url = new URL(origin);
+    url.port = String(Number(url.port) + index);
+    return `${url.origin}/${ACCOUNT}`;
+  };
+  const names = ["blob", "queue", "table", "file"];
+  return {
+    ...addresses(Object.fromEntries(names.map((name, index) => [name, next(index)]))),
+    account: ACCOUNT,
+    key: KEY,
+    directory: "",
+    pid: 0,
+    output: () => "",
+    stop: async () => 0,
+    kill: async () => {},
+  };
+}
