@@ -43,6 +43,12 @@ test("parseXml(): children stand in order, and are found by name", () => {
   assert.equal(childText(undefined, "a"), undefined);
 });
 
+test("parseXml(): the inner text is all of it in order, whatever stands around it", () => {
+  const root = parse("<r>a<b>c<i>d</i>e</b>f<b/>&lt;g&gt;</r>");
+  assert.deepEqual([root.text, root.inner], ["af<g>", "acdef<g>"]);
+  assert.equal(child(root, "b")?.inner, "cde");
+});
+
 const nested = (depth: number) => `${"<a>".repeat(depth)}${"</a>".repeat(depth)}`;
 const wide = (count: number) => `<r>${"<a/>".repeat(count - 1)}</r>`;
 const limits = { depthMax: 4, elementsMax: 10 };

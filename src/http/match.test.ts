@@ -32,6 +32,8 @@ const route = router([
     header: { name: "x-ms-blob-type", value: "BlockBlob" },
   }),
   row("Copy Blob", { method: "PUT", on: "blob", header: { name: "x-ms-copy-source" } }),
+  row("Peek", { method: "GET", on: "messages", query: { name: "peekonly", value: "true" } }),
+  row("Get Messages", { method: "GET", on: "messages" }),
   row("Acquire Lease", { method: "PUT", on: "blob", comp: "lease", header: action("acquire") }),
   row("Renew Lease", { method: "PUT", on: "blob", comp: "lease", header: action("renew") }),
 ]);
@@ -58,6 +60,10 @@ const found: [asked: Asked, want: string][] = [
   [["PUT", "blob", "", { "x-ms-blob-type": "BlockBlob" }], "Put Blob"],
   [["PUT", "blob", "", { "x-ms-copy-source": "http://a/b" }], "Copy Blob"],
   [["PUT", "blob", "comp=lease", { "x-ms-lease-action": "acquire" }], "Acquire Lease"],
+  [["GET", "messages", "peekonly=true&numofmessages=2"], "Peek"],
+  [["GET", "messages", "peekonly=True"], "Peek"],
+  [["GET", "messages", "peekonly=false"], "Get Messages"],
+  [["GET", "messages", ""], "Get Messages"],
   [["PUT", "blob", "comp=lease", { "x-ms-lease-action": "renew" }], "Renew Lease"],
 ];
 for (const [asked, want] of found) {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ErrorCode } from "./errors.ts";
-import { badBlobName, badContainerName, isAccountName, parseGuid } from "./names.ts";
+import { badBlobName, badContainerName, badQueueName, isAccountName, parseGuid } from "./names.ts";
 
 // SEMANTICS c.1: 3 to 63 lower-case letters, digits and single dashes between them; characters give
 // InvalidResourceName, length OutOfRangeInput.
@@ -34,6 +34,13 @@ const containers: [name: string, want: ErrorCode | undefined][] = [
 for (const [name, want] of containers) {
   test(`badContainerName(): ${JSON.stringify(name)} (${name.length}) gives ${want ?? "nothing"}`, () =>
     assert.equal(badContainerName(name), want));
+}
+
+for (const [name, want] of containers) {
+  // SEMANTICS f: the same letters, without the special names.
+  const wanted = name.startsWith("$") ? "InvalidResourceName" : want;
+  test(`badQueueName(): ${JSON.stringify(name)} (${name.length}) gives ${wanted ?? "nothing"}`, () =>
+    assert.equal(badQueueName(name), wanted));
 }
 
 test("badContainerName(): a hostile name is judged at once", () =>
