@@ -105,7 +105,8 @@ export function compareSums(sent: Sums, found: Sums): void {
   }
 }
 
-function readXml(bytes: Uint8Array): XmlElement {
+/** A body as XML, or the refusal of one that is none. */
+export function readXml(bytes: Uint8Array): XmlElement {
   try {
     return parseXml(bytes);
   } catch (error) {

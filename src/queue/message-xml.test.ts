@@ -4,10 +4,9 @@ import { child, parseXml } from "../base/xml.ts";
 import { StorageError } from "../rules/errors.ts";
 import { gottenXml, messagesXml, messageTextOf } from "./message-xml.ts";
 
-const textOf = (inner: string) =>
-  messageTextOf(
-    parseXml(Buffer.from(`<QueueMessage><MessageText>${inner}</MessageText></QueueMessage>`)),
-  ).toString("utf8");
+const documentOf = (inner: string) =>
+  Buffer.from(`<QueueMessage><MessageText>${inner}</MessageText></QueueMessage>`);
+const textOf = (inner: string) => messageTextOf(documentOf(inner)).toString("utf8");
 
 const texts: [what: string, written: string, want: string][] = [
   ["plain text", "hello", "hello"],
@@ -17,38 +16,66 @@ const texts: [what: string, written: string, want: string][] = [
   ["entities", "&lt;a b=&quot;c&quot;&gt; &amp;amp;", '<a b="c"> &amp;'],
   ["CDATA", "<![CDATA[<a>]]>", "<a>"],
   ["carriage returns by number", "a&#xD;&#xA;b", "a\r\nb"],
+  ["ends of lines, as XML has them", "a\r\nb\rc\nd", "a\nb\nc\nd"],
+  ["ends of lines beside markup", "a\r\nb<i/>\rc\nd", "a\nb\nc\nd"],
+  ["characters by number", "&#65;&#x42;&#x1F600;&#128512;&#9;", "AB😀😀\t"],
+  ["a name that is no entity once it is read", "&amp;lt;", "&lt;"],
+  ["comments", "a<!-- b -->c", "ac"],
   ["markup that is not escaped", "a<b>c<i/>d</b>e", "acde"],
 ];
 for (const [what, written, want] of texts) {
   test(`messageTextOf(): ${what}`, () => assert.equal(textOf(written), want));
 }
 
-const document = (text: string) => parseXml(Buffer.from(text));
-const bad: [what: string, body: () => unknown, code: string][] = [
-  ["another document", () => messageTextOf(document("<a/>")), "InvalidXmlDocument"],
-  ["no document", () => messageTextOf(undefined), "InvalidXmlDocument"],
-  ["no text", () => messageTextOf(document("<QueueMessage/>")), "MissingRequiredXmlNode"],
-  ["64 KiB and a byte", () => textOf("x".repeat(65_537)), "MessageTooLarge"],
-  ["too long in UTF-8", () => textOf("ö".repeat(32_769)), "MessageTooLarge"],
+const bad: [what: string, document: string | Buffer, code: string][] = [
+  ["another document", "<a/>", "InvalidXmlDocument"],
+  ["no document", "", "InvalidXmlDocument"],
+  ["half a document", "<QueueMessage><MessageText>a</MessageText>", "InvalidXmlDocument"],
+  ["more than a document", `${documentOf("a")}<a/>`, "InvalidXmlDocument"],
+  ["no text", "<QueueMessage/>", "MissingRequiredXmlNode"],
+  ["an entity that is none", documentOf("&nbsp;"), "InvalidXmlDocument"],
+  ["a lone ampersand", documentOf("a & b"), "InvalidXmlDocument"],
+  ["the end of no CDATA", documentOf("a]]>b"), "InvalidXmlDocument"],
+  ["a control character", documentOf("a\u0001"), "InvalidXmlDocument"],
+  ["a control character by number", documentOf("&#1;"), "InvalidXmlDocument"],
+  ["half a pair by number", documentOf("&#xD83D;"), "InvalidXmlDocument"],
+  ["a number that no character has", documentOf("&#x110000;"), "InvalidXmlDocument"],
+  [
+    "bytes that are no UTF-8",
+    Buffer.concat([documentOf("a"), Buffer.of(0xff)]),
+    "InvalidXmlDocument",
+  ],
+  ["a document type", `<!DOCTYPE a>${documentOf("a")}`, "InvalidXmlDocument"],
+  ["64 KiB and a byte", documentOf("x".repeat(65_537)), "MessageTooLarge"],
+  ["too long in UTF-8", documentOf("ö".repeat(32_769)), "MessageTooLarge"],
   [
     "a control character by XML 1.1",
-    () =>
-      messageTextOf(
-        document(
-          '<?xml version="1.1"?><QueueMessage><MessageText>&#1;</MessageText></QueueMessage>',
-        ),
-      ),
+    `<?xml version="1.1"?>${documentOf("&#1;<i/>")}`,
     "InvalidXmlDocument",
   ],
 ];
-for (const [what, body, code] of bad) {
+for (const [what, document, code] of bad) {
   test(`messageTextOf(): ${what} is ${code}`, () =>
-    assert.throws(body, (error) => error instanceof StorageError && error.code === code));
+    assert.throws(
+      () => messageTextOf(Buffer.from(document)),
+      (error) => error instanceof StorageError && error.code === code,
+    ));
 }
 
 test("messageTextOf(): takes 64 KiB, however they are written", () => {
   assert.equal(textOf("&quot;".repeat(65_536)).length, 65_536);
   assert.equal(textOf("ö".repeat(32_768)).length, 32_768);
+});
+
+test("messageTextOf(): what stands around the text does not matter", () => {
+  for (const document of [
+    `\ufeff<?xml version="1.0" encoding="utf-8"?>\r\n${documentOf("a")}\n`,
+    '<?xml version="1.0" encoding="utf-8" standalone="yes"?><QueueMessage>\n  <MessageText>a</MessageText>\n</QueueMessage>',
+    '<QueueMessage xmlns="urn:a"><!-- b --><MessageText c="d">a</MessageText></QueueMessage>',
+    "<QueueMessage><Other>b</Other><MessageText>a</MessageText></QueueMessage>",
+  ]) {
+    assert.equal(messageTextOf(Buffer.from(document)).toString("utf8"), "a", document);
+  }
 });
 
 /** Every character that XML can hold, but for those above the first plane, of which some stand for all. */

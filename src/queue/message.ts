@@ -45,12 +45,12 @@ export const updateMessage = writeOperation({
   name: "Update Message",
   match: { method: "PUT", on: "message" },
   allow: { sas: "u", resource: "o" },
-  body: { kind: "xml", sizeMax: MESSAGE_XML_MAX, optional: true },
+  body: { kind: "whole", sizeMax: MESSAGE_XML_MAX },
   guard: { on: theMessages, conditions: "none", lease: "own" },
-  input: ({ query }, { xml }) => ({
+  input: ({ query }, { bytes }) => ({
     receipt: receiptOf(query),
     hiddenMs: updateMsOf(query),
-    text: xml === undefined ? undefined : messageTextOf(xml),
+    text: bytes.length === 0 ? undefined : messageTextOf(bytes),
   }),
   async apply({ tx, request, found: { generation }, input: { receipt, hiddenMs, text } }) {
     const before = await held(tx, generation, request, receipt);

@@ -138,9 +138,9 @@ export const putMessage = writeOperation({
   name: "Put Message",
   match: { method: "POST", on: "messages" },
   allow: { sas: "a", resource: "o" },
-  body: { kind: "xml", sizeMax: MESSAGE_XML_MAX },
+  body: { kind: "whole", sizeMax: MESSAGE_XML_MAX },
   guard: { on: theMessages, conditions: "none", lease: "own" },
-  input: ({ query }, { xml }) => ({ ...lifetimeOf(query), text: messageTextOf(xml) }),
+  input: ({ query }, { bytes }) => ({ ...lifetimeOf(query), text: messageTextOf(bytes) }),
   async apply({ tx, place: queue, found: { generation, count }, input, around }) {
     const tick = tx.tick();
     const place = { visibleAt: tx.now + input.delayMs, tick };
