@@ -12,7 +12,7 @@ export const listQueues = readOperation({
   guard: { on: theService, conditions: "none", lease: "own" },
   input: (request) => ({
     size: pageSizeOf(request),
-    marker: markerOf(request),
+    marker: markerOf(request, "InvalidMarker"),
     include: includeOf(request, ["metadata"]),
   }),
   async apply({ tx, request, input: { size, marker, include } }) {

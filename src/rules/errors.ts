@@ -291,6 +291,7 @@ export const errors = {
   TagsTooLarge: [400, "The tags specified exceed the maximum permissible limit."],
 
   // Queue service
+  InvalidMarker: [400, "The specified marker is invalid."],
   MessageNotFound: [404, "The specified message does not exist."],
   MessageTooLarge: [400, "The message exceeds the maximum allowed size."],
   QueueAlreadyExists: [409, "The specified queue already exists."],

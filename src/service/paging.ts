@@ -43,12 +43,14 @@ export function markerText({ name, at }: Marker): string {
 
 const FORM = /^1!([A-Za-z0-9_-]*)!([0-9a-f]{0,16})$/;
 
-/** Reads what `markerText` wrote; anything else is refused. */
-export function markerOf({ query }: Request): Marker | undefined {
+/** Reads what `markerText` wrote; anything else is refused, by some services with a code of its own. */
+export function markerOf({ query }: Request, code?: "InvalidMarker"): Marker | undefined {
   const text = query.get("marker");
   if (text === undefined || text === "") return undefined;
   const match = FORM.exec(text);
-  if (match === null) throw invalidQuery("marker", text);
+  if (match === null) {
+    throw code === undefined ? invalidQuery("marker", text) : new StorageError(code);
+  }
   const name = Buffer.from(match[1] ?? "", "base64url").toString("utf8");
   return { name, at: match[2] ? BigInt(`0x${match[2]}`) : LAST };
 }
