@@ -117,13 +117,14 @@ export class QueueStore {
         },
       },
     };
-    const around = {
-      contents: this.#contents,
-      ids: randomIds,
-      settings: {} as Surroundings["settings"], // no operation of queues looks at them
-    };
+    // No operation of queues looks at anything else.
+    const around = { contents: this.#contents, ids: randomIds } as Partial<Surroundings>;
     try {
-      const { status, headers, body: text } = await run(operation, request, this.engine, around);
+      const {
+        status,
+        headers,
+        body: text,
+      } = await run(operation, request, this.engine, around as Surroundings);
       return { status, code: undefined, headers, messages: toldIn(text) };
     } catch (error) {
       if (!(error instanceof StorageError)) throw error;
