@@ -4,7 +4,8 @@ import type { Engine, WriteTx } from "../engine/engine.ts";
 import { expiries, messages, queueNames, queueStates } from "./keys.ts";
 import { findMessage, removeMessage } from "./messages.ts";
 
-const BATCH = 256;
+/** Few, so that requests come in between: each of these steps waits for those that came before it. */
+const BATCH = 32;
 
 /**
  * Removes messages whose time is over, some in each transaction. Nobody has seen them since: the
