@@ -5,12 +5,24 @@ import { test } from "node:test";
 import { promisify } from "node:util";
 import { startServer } from "./server.ts";
 
-test("examples/counter.ts runs, and is what the README shows", async () => {
-  const server = await startServer();
-  const env = { ...process.env, AZURE_STORAGE_CONNECTION_STRING: server.connectionString };
-  const { stdout } = await promisify(execFile)(process.execPath, ["examples/counter.ts"], { env });
-  await server.stop();
-  assert.equal(stdout, "20\n");
-  const shown = /```ts\n([\s\S]*?)```/.exec(readFileSync("README.md", "utf8"))?.[1];
-  assert.equal(shown, readFileSync("examples/counter.ts", "utf8"));
-});
+/** Each example, and what it prints. */
+const examples: [path: string, prints: string][] = [
+  ["examples/counter.ts", "20\n"],
+  ["examples/work-queue.ts", "55\n"],
+];
+
+for (const [path, prints] of examples) {
+  test(`${path} runs, and is what the README shows`, async () => {
+    const server = await startServer();
+    const env = { ...process.env, AZURE_STORAGE_CONNECTION_STRING: server.connectionString };
+    const { stdout } = await promisify(execFile)(process.execPath, [path], { env });
+    await server.stop();
+    assert.equal(stdout, prints);
+    const shown = readFileSync("README.md", "utf8").matchAll(/```ts\n([\s\S]*?)```/g);
+    const text = readFileSync(path, "utf8");
+    assert.ok(
+      [...shown].some(([, block]) => block === text),
+      `the README does not show ${path}`,
+    );
+  });
+}

@@ -91,7 +91,7 @@ export class QueueStore {
       sent.text === undefined
         ? Buffer.alloc(0)
         : Buffer.from(`<QueueMessage><MessageText>${sent.text}</MessageText></QueueMessage>`);
-    const request: Request = {
+    const request: Partial<Request> = {
       id: "",
       clientId: undefined,
       method: operation.match.method,
@@ -106,7 +106,6 @@ export class QueueStore {
       conditions: noConditions,
       leaseId: undefined,
       snapshot: undefined,
-      versionId: undefined,
       header: () => undefined,
       headersFrom: () => Object.entries(sent.metadata ?? {}),
       body: {
@@ -117,14 +116,14 @@ export class QueueStore {
         },
       },
     };
-    // No operation of queues looks at anything else.
+    // No operation of queues looks at anything else, in either.
     const around = { contents: this.#contents, ids: randomIds } as Partial<Surroundings>;
     try {
       const {
         status,
         headers,
         body: text,
-      } = await run(operation, request, this.engine, around as Surroundings);
+      } = await run(operation, request as Request, this.engine, around as Surroundings);
       return { status, code: undefined, headers, messages: toldIn(text) };
     } catch (error) {
       if (!(error instanceof StorageError)) throw error;
