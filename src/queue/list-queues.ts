@@ -1,6 +1,7 @@
 import { afterPrefix } from "../base/bytes.ts";
-import { element, escapeXml, XML_DECLARATION } from "../base/xml.ts";
-import { readOperation, theService } from "../http/operation.ts";
+import { element, escapeXml, isBeyondXml, XML_DECLARATION } from "../base/xml.ts";
+import { type Request, readOperation, theService } from "../http/operation.ts";
+import { invalidQuery } from "../rules/errors.ts";
 import { echoed, includeOf, LAST, markerOf, markerText, pageSizeOf } from "../service/paging.ts";
 import { metadataXml } from "../service/resource.ts";
 import { queues } from "../store/keys.ts";
@@ -11,12 +12,12 @@ export const listQueues = readOperation({
   allow: { sas: "l", resource: "s" },
   guard: { on: theService, conditions: "none", lease: "own" },
   input: (request) => ({
+    prefix: prefixOf(request),
     size: pageSizeOf(request),
     marker: markerOf(request, "InvalidMarker"),
     include: includeOf(request, ["metadata"]),
   }),
-  async apply({ tx, request, input: { size, marker, include } }) {
-    const prefix = request.query.get("prefix") ?? "";
+  async apply({ tx, request, input: { prefix, size, marker, include } }) {
     const first = queues.packed([request.account], prefix);
     const from = marker === undefined ? first : queues.packed([request.account], marker.name);
     const rows = await queues.walk(tx, [request.account], {
@@ -36,3 +37,10 @@ export const listQueues = readOperation({
     return { status: 200, headers: { "Content-Type": "application/xml" }, body };
   },
 });
+
+/** The reply tells it back, so it must be something that XML can hold. */
+function prefixOf({ query }: Request): string {
+  const prefix = query.get("prefix") ?? "";
+  if (isBeyondXml(prefix)) throw invalidQuery("prefix", "");
+  return prefix;
+}

@@ -154,6 +154,7 @@ const list: Row[] = [
     get("/", { comp: "list", marker: "x" }),
     "400 InvalidMarker",
   ],
+  ["List Queues: a prefix that XML cannot hold", get("/", { comp: "list", prefix: "\0" }), QUERY],
   ["List Queues: something to include", get("/", { comp: "list", include: "all" }), QUERY],
 ];
 

@@ -179,6 +179,20 @@ suite("sqlite engine, durability", () => {
     await engine.close();
   });
 
+  test("a write that changes nothing asks for no sync, and waits for that of what it saw", async () => {
+    const { gate, engine, writing } = await unsynced();
+    const look = () => engine.write(async (tx) => text(await tx.get(bytes("a"))));
+    const looking = look();
+    assert.equal(await isSettled(looking), false);
+    gate.open();
+    assert.equal(await looking, "new");
+    await writing;
+    const { syncs } = gate;
+    assert.equal(await look(), "new");
+    assert.equal(gate.syncs, syncs);
+    await engine.close();
+  });
+
   test("the writes that come during a sync share the next one", async () => {
     const { gate, engine, writing } = await unsynced();
     const writes = Array.from({ length: 300 }, (_, i) => put(engine, `k${i}`));

@@ -95,12 +95,19 @@ class SqliteEngine implements Engine {
       this.#add(this.#writes, {
         run: async () => {
           const tx = new BufferedTx(this.#database, this.#ticks, this.#clock.now());
+          const { last } = this.#ticks;
           let result: T;
           try {
             result = await body(tx);
           } catch (error) {
             // What it refused by may not be durable yet, and a refusal tells of it too.
             this.#whenDurable(() => reject(error), reject);
+            return;
+          }
+          const isIdle = tx.writes.size + tx.heap.size + tx.effects.length === 0;
+          if (isIdle && this.#ticks.last === last) {
+            // It changed nothing, so there is nothing to sync but what it may have seen.
+            this.#whenDurable(() => resolve(result), reject);
             return;
           }
           const group = this.#begun();
