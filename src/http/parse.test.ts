@@ -29,7 +29,6 @@ const addresses: [what: string, host: string, url: string, want: Partial<Address
       rawPath: "/abc/c/b",
       segments: ["c", "b"],
       endpoint: `http://${PATH_HOST}/abc/`,
-      secondary: false,
     },
   ],
   [
