@@ -9,16 +9,20 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   rules: ["base"],
   engine: ["base"],
   store: ["base", "engine", "rules"],
-  auth: ["base", "rules", "store"],
+  auth: ["base", "engine", "rules", "store"],
   http: ["auth", "base", "engine", "rules", "store"],
-  service: ["base", "engine", "http", "rules", "store"],
-  blob: ["base", "engine", "http", "rules", "service", "store"],
-  queue: ["base", "engine", "http", "rules", "service", "store"],
-  table: ["base", "engine", "http", "rules", "service", "store"],
-  file: ["base", "engine", "http", "rules", "service", "store"],
+  service: ["auth", "base", "engine", "http", "rules", "store"],
+  blob: ["auth", "base", "engine", "http", "rules", "service", "store"],
+  queue: ["auth", "base", "engine", "http", "rules", "service", "store"],
+  table: ["auth", "base", "engine", "http", "rules", "service", "store"],
+  file: ["auth", "base", "engine", "http", "rules", "service", "store"],
   "services.ts": ["blob", "file", "http", "queue", "table"],
   "config.ts": ["auth", "base"],
-  "main.ts": ["auth", "base", "blob", "config.ts", "engine", "http", "services.ts", "store"],
+  "security.ts": ["auth", "base", "config.ts", "http"],
+  "main.ts": [
+    ...["auth", "base", "blob", "config.ts", "engine", "http", "security.ts", "services.ts"],
+    "store",
+  ],
 };
 
 /** Calls that make a run unrepeatable or go round a contract, and what to use in their place. */

@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, parseAccounts } from "./accounts.ts";
+import {
+  DEVELOPMENT_ACCOUNT,
+  DEVELOPMENT_KEY,
+  parseAccounts,
+  parseAccountsFile,
+} from "./accounts.ts";
 
 // DESIGN 7: name:key1[:key2];...
 const one = Buffer.from("first key").toString("base64");
@@ -52,6 +57,52 @@ for (const [what, text] of bad) {
         assert.ok(error instanceof Error);
         assert.match(error.message, /^[^\n]+\.$/);
         for (const secret of [one, two, "c2VjcmV0"]) assert.ok(!error.message.includes(secret));
+        return true;
+      },
+    ));
+}
+
+const file = (...accounts: unknown[]) => JSON.stringify({ accounts });
+
+test("parseAccountsFile(): reads keys and switches", () => {
+  const text = file(
+    { name: "abc", keys: [one] },
+    { name: "def", keys: [one, two], sharedKey: false, publicAccess: false },
+  );
+  const read = [...parseAccountsFile(text).values()].map((account) => [
+    account.name,
+    account.keys.length,
+    account.sharedKey,
+    account.publicAccess,
+  ]);
+  assert.deepEqual(read, [
+    ["abc", 1, true, true],
+    ["def", 2, false, false],
+  ]);
+});
+
+const badFiles: [what: string, text: string][] = [
+  ["no JSON", `{"accounts": [{"keys": ["${one}"]`],
+  ["a list", "[]"],
+  ["no accounts", "{}"],
+  ["an empty list", file()],
+  ["an account without a name", file({ keys: [one] })],
+  ["an account without keys", file({ name: "abc" })],
+  ["one key as a text", file({ name: "abc", keys: one })],
+  ["a key that is no text", file({ name: "abc", keys: [1] })],
+  ["three keys", file({ name: "abc", keys: [one, two, one] })],
+  ["a switch that is a text", file({ name: "abc", keys: [one], sharedKey: "no" })],
+  ["a setting that is none", file({ name: "abc", keys: [one], key: two })],
+  ["an account twice", file({ name: "abc", keys: [one] }, { name: "abc", keys: [two] })],
+];
+for (const [what, text] of badFiles) {
+  test(`parseAccountsFile(): ${what} is refused in a sentence without a key`, () =>
+    assert.throws(
+      () => parseAccountsFile(text),
+      (error) => {
+        assert.ok(error instanceof Error);
+        assert.match(error.message, /^[^\n]+\.$/);
+        for (const secret of [one, two]) assert.ok(!error.message.includes(secret));
         return true;
       },
     ));

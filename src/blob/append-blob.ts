@@ -28,7 +28,7 @@ const BLOCKS_MAX = 50_000;
 export const putAppendBlob = createOperation({
   name: "Put Blob (append blob)",
   match: { method: "PUT", on: "blob", header: { name: "x-ms-blob-type", value: "AppendBlob" } },
-  allow: { sas: "cw", resource: "o" },
+  allow: { sas: "cw", resource: "o", overwrite: "w" },
   heeds: [...IMMUTABILITY_HEADERS, ...CUSTOMER_KEY_HEADERS],
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input(request) {

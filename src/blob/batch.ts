@@ -43,7 +43,8 @@ const batch = (name: string, on: Level, restype?: string) =>
   batchOperation({
     name,
     match: { method: "POST", on, comp: "batch", ...(restype === undefined ? {} : { restype }) },
-    allow: { sas: "dw", resource: on === "service" ? "s" : "c" },
+    // Each part is judged by its own rights; whoever sends them must have some.
+    allow: { ...{ sas: "dw", service: "dw", user: "dw" }, resource: on === "service" ? "s" : "c" },
     body: { kind: "whole", sizeMax: SIZE_MAX },
     guard: { on: on === "service" ? theService : theContainer, conditions: "none", lease: "own" },
     input: (request, { bytes }) => partsOf(request, bytes),
@@ -89,6 +90,7 @@ const innerOf = ({ method, url, headers }: Part, request: Request): InnerRequest
   },
   secure: request.endpoint.startsWith("https:"),
   body: noRequestBody,
+  client: request.client,
   version: request.version,
   only: ALLOWED,
 });

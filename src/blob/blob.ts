@@ -67,7 +67,7 @@ function rangeInput(request: Request) {
 export const getBlob = readOperation({
   name: "Get Blob",
   match: { method: "GET", on: "blob" },
-  allow: { sas: "r", resource: "o" },
+  allow: { sas: "r", resource: "o", public: "blob" },
   snapshots: true,
   versions: true,
   heeds: CUSTOMER_KEY_HEADERS,
@@ -125,7 +125,7 @@ async function withSum(reply: Reply, sum: "md5" | "crc64"): Promise<Reply> {
 export const getBlobProperties = readOperation({
   name: "Get Blob Properties",
   match: { method: "HEAD", on: "blob" },
-  allow: { sas: "r", resource: "o" },
+  allow: { sas: "r", resource: "o", public: "blob" },
   snapshots: true,
   versions: true,
   heeds: CUSTOMER_KEY_HEADERS,
@@ -145,7 +145,7 @@ export const getBlobProperties = readOperation({
 export const getBlobMetadata = readOperation({
   name: "Get Blob Metadata",
   match: { method: "GET", headToo: true, on: "blob", comp: "metadata" },
-  allow: { sas: "r", resource: "o" },
+  allow: { sas: "r", resource: "o", public: "blob" },
   snapshots: true,
   versions: true,
   heeds: CUSTOMER_KEY_HEADERS,
@@ -251,10 +251,16 @@ function deleteSnapshotsOf(request: Request): "include" | "only" | undefined {
   return which;
 }
 
+/** A version and what is deleted for good have letters of their own ("Permissions for a blob"). */
+function deleteLetters({ query }: Pick<Request, "query">): string {
+  if (query.has("deletetype")) return "y";
+  return query.has("versionid") ? "x" : "d";
+}
+
 export const deleteBlob = createOperation({
   name: "Delete Blob",
   match: { method: "DELETE", on: "blob" },
-  allow: { sas: "d", resource: "o" },
+  allow: { sas: "d", resource: "o", letters: deleteLetters },
   snapshots: true,
   versions: true,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },

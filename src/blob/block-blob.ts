@@ -127,7 +127,7 @@ export const putBlob = createOperation({
     on: "blob",
     header: { name: "x-ms-blob-type", value: "BlockBlob" },
   },
-  allow: { sas: "cw", resource: "o" },
+  allow: { sas: "cw", resource: "o", overwrite: "w" },
   body: {
     kind: "bytes",
     sizeMax: (version) => bodySizeMax(version).blob,
@@ -350,7 +350,7 @@ function blocksOf(pieces: readonly Piece[]): Map<string, BlockRecord> {
 export const getBlockList = searchOperation({
   name: "Get Block List",
   match: { method: "GET", on: "blob", comp: "blocklist" },
-  allow: { sas: "r", resource: "o" },
+  allow: { sas: "r", resource: "o", public: "blob" },
   snapshots: true,
   heeds: ["x-ms-if-tags"],
   guard: { on: theBlob, conditions: "none", lease: "free" },
@@ -358,6 +358,10 @@ export const getBlockList = searchOperation({
     const type = request.query.get("blocklisttype") ?? "committed";
     const known = ["committed", "uncommitted", "all"];
     if (!known.includes(type.toLowerCase())) throw invalidQuery("blocklisttype", type);
+    // Everybody may see what is committed in a public container, and no more.
+    if (request.caller.kind === "anonymous" && type.toLowerCase() !== "committed") {
+      throw new StorageError("ResourceNotFound");
+    }
     return type.toLowerCase();
   },
   async apply({ tx, place, found, input: type, around: { contents } }) {

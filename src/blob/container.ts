@@ -4,6 +4,7 @@ import {
   type HeaderValue,
   type Request,
   readOperation,
+  type Surroundings,
   writeOperation,
 } from "../http/operation.ts";
 import { invalidHeader, missingHeader, StorageError } from "../rules/errors.ts";
@@ -35,6 +36,13 @@ function publicAccessOf(request: Request): "container" | "blob" | undefined {
   return level;
 }
 
+/** Refuses to open a container to everybody in an account that has none of that. */
+function refusePublic({ account }: Request, { authority }: Surroundings, level: unknown): void {
+  if (level !== undefined && authority.accounts().get(account)?.publicAccess === false) {
+    throw new StorageError("PublicAccessNotPermitted");
+  }
+}
+
 export const createContainer = createOperation({
   name: "Create Container",
   match: { method: "PUT", on: "container", restype: "container" },
@@ -47,9 +55,10 @@ export const createContainer = createOperation({
     denyScopeOverride:
       request.header("x-ms-deny-encryption-scope-override")?.toLowerCase() === "true",
   }),
-  async apply({ tx, place, found, input }) {
+  async apply({ tx, request, place, found, input, around }) {
     if (found !== undefined) throw new StorageError("ContainerAlreadyExists");
     const { metadata, publicAccess, encryptionScope, denyScopeOverride } = input;
+    refusePublic(request, around, publicAccess);
     const id = tx.tick();
     const record: ContainerRecord = {
       ...changedNow(tx),
@@ -69,7 +78,7 @@ export const createContainer = createOperation({
 export const getContainerProperties = readOperation({
   name: "Get Container Properties",
   match: { method: "GET", headToo: true, on: "container", restype: "container" },
-  allow: { sas: "r", resource: "c" },
+  allow: { sas: "r", resource: "c", public: "container" },
   guard: { on: theContainer, conditions: "none", lease: "free" },
   async apply({ tx, found, around: { settings } }) {
     const lease = leaseProperties(leaseAt(found.lease, tx.now));
@@ -93,7 +102,7 @@ export const getContainerProperties = readOperation({
 export const getContainerMetadata = readOperation({
   name: "Get Container Metadata",
   match: { method: "GET", headToo: true, on: "container", restype: "container", comp: "metadata" },
-  allow: { sas: "r", resource: "c" },
+  allow: { sas: "r", resource: "c", public: "container" },
   guard: { on: theContainer, conditions: "none", lease: "free" },
   async apply({ found }) {
     const headers = { ...changedHeaders(found), ...metadataHeaders(found.metadata) };
@@ -139,7 +148,8 @@ export const setContainerAcl = writeOperation({
     publicAccess: publicAccessOf(request),
     policies: xml === undefined ? [] : policiesOf(xml, "racwdxyltmeopif"),
   }),
-  async apply({ tx, place, found, input: { publicAccess, policies } }) {
+  async apply({ tx, request, place, found, input: { publicAccess, policies }, around }) {
+    refusePublic(request, around, publicAccess);
     const { publicAccess: _before, ...rest } = found;
     const access = publicAccess === undefined ? {} : { publicAccess };
     const record: ContainerRecord = { ...rest, ...changedNow(tx), ...access, policies };

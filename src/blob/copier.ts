@@ -1,3 +1,4 @@
+import { ownerOf } from "../auth/caller.ts";
 import type { Log } from "../base/log.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Surroundings } from "../http/operation.ts";
@@ -108,7 +109,11 @@ export class Copier {
     const headers: Record<string, string> =
       copy.etag === undefined ? {} : { "if-match": copy.etag };
     const url = new URL(copy.url);
-    const source = await around.sources.open({ url, method: "GET", headers }, copy);
+    const source = await around.sources.open(
+      { url, method: "GET", headers },
+      // Whoever began it was judged then.
+      { ...copy, caller: ownerOf(copy.account) },
+    );
     let count = 0;
     let told = performance.now();
     isAborted.addEventListener("abort", () => source.close(), { once: true });

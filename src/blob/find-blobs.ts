@@ -44,7 +44,7 @@ export const findBlobsByTags: readonly Operation[] = [
   readOperation({
     name: "Find Blobs by Tags",
     match: { method: "GET", on: "service", comp: "blobs" },
-    allow: { sas: "f", resource: "s" },
+    allow: { sas: "f", resource: "o" },
     guard: { on: theService, conditions: "none", lease: "own" },
     input: (request) => inputOf(request, true),
     apply: async ({ tx, request, input }) => reply(tx, request, input, input.search.container),
@@ -52,7 +52,7 @@ export const findBlobsByTags: readonly Operation[] = [
   readOperation({
     name: "Find Blobs by Tags in Container",
     match: { method: "GET", on: "container", restype: "container", comp: "blobs" },
-    allow: { sas: "f", resource: "c" },
+    allow: { sas: "f", resource: "o" },
     guard: { on: theContainer, conditions: "none", lease: "free" },
     input: (request) => inputOf(request, false),
     apply: async ({ tx, request, place, input }) => reply(tx, request, input, place.name),

@@ -30,7 +30,7 @@ export const putBlobFromUrl = createOperation({
     header: { name: "x-ms-blob-type", value: "BlockBlob" },
     also: { name: "x-ms-copy-source" },
   },
-  allow: { sas: "cw", resource: "o" },
+  allow: { sas: "cw", resource: "o", overwrite: "w" },
   heeds: FROM_URL_HEADERS,
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input(request) {

@@ -38,7 +38,7 @@ const INCLUDES = [
 export const listBlobs = readOperation({
   name: "List Blobs",
   match: { method: "GET", on: "container", restype: "container", comp: "list" },
-  allow: { sas: "l", resource: "c" },
+  allow: { sas: "l", resource: "c", service: "l", public: "container" },
   guard: { on: theContainer, conditions: "none", lease: "free" },
   input(request) {
     const include = includeOf(request, INCLUDES);

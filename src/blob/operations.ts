@@ -1,6 +1,7 @@
 import type { Operation, ServiceDefinition } from "../http/operation.ts";
 import { servicePropertiesRows } from "../service/properties.ts";
 import { serviceStatsRow } from "../service/stats.ts";
+import { userDelegationKeyRow } from "../service/user-delegation-key.ts";
 import { appendBlock, appendBlockFromUrl, putAppendBlob, sealAppendBlob } from "./append-blob.ts";
 import { blobBatch } from "./batch.ts";
 import {
@@ -55,6 +56,7 @@ const operations: readonly Operation[] = [
   ...servicePropertiesRows("Blob", settings),
   serviceStatsRow("Blob"),
   ...getAccountInformation,
+  userDelegationKeyRow("b"),
   createContainer,
   getContainerProperties,
   getContainerMetadata,

@@ -1,3 +1,6 @@
+import type { Authority } from "../auth/authorize.ts";
+import type { Caller, Service } from "../auth/caller.ts";
+import type { Allow } from "../auth/may-do.ts";
 import type { ByteStream } from "../base/bytes.ts";
 import type { Ids } from "../base/ids.ts";
 import type { Instant, Tick } from "../base/time.ts";
@@ -11,7 +14,7 @@ import type { ServiceVersion } from "../rules/versions.ts";
 import type { Contents, Opened, Staged } from "../store/content.ts";
 import type { Message } from "./parse.ts";
 
-export type Service = "blob" | "queue" | "table" | "file";
+export type { Service };
 
 /** What a URL names; which of them there are is each service's own. */
 export type Level = "service" | BlobLevel | QueueLevel;
@@ -37,6 +40,10 @@ export type Request = {
   readonly id: string;
   readonly clientId: string | undefined;
   readonly method: string;
+  /** Who sent it; http/run.ts holds what they may against the row. */
+  readonly caller: Caller;
+  /** The address it came from. */
+  readonly client: string | undefined;
   readonly service: Service;
   readonly account: string;
   readonly level: Level;
@@ -133,12 +140,14 @@ export type InnerRequest = {
   readonly message: Message;
   readonly secure: boolean;
   readonly body: RequestBody;
-  /** Whether the one who asks has been authorized for it already. */
-  readonly isTrusted?: boolean;
+  /** Where it came from, if it came from anywhere. */
+  readonly client?: string | undefined;
+  /** Whoever asks, if that is known already and need not be told by the message. */
+  readonly caller?: Caller | undefined;
   /** The names of the operations that it may be. */
   readonly only?: readonly string[];
   /** The version it is of, if it does not say so itself. */
-  readonly version?: string;
+  readonly version?: string | undefined;
 };
 
 /** A way into a service from within: parse, authorize, match and run, as for a request from outside. */
@@ -154,6 +163,8 @@ export type Surroundings = {
   readonly contents: Contents;
   readonly ids: Ids;
   readonly settings: Settings;
+  /** Who may come; for rows that hand out rights or read in somebody's name. */
+  readonly authority: Authority;
   /** Keeps events of changes, where the change feed is switched on. */
   readonly changes?: ChangeNotes;
 };
@@ -203,7 +214,7 @@ export type OpenSource = {
 };
 
 /** The one who asks for a source. */
-export type Asker = Pick<Request, "account" | "endpoint">;
+export type Asker = Pick<Request, "account" | "endpoint" | "caller">;
 
 /** What the configuration says that operations need. */
 export type Settings = {
@@ -232,8 +243,8 @@ type Row<I, P, R extends Guarded> = {
   readonly name: string;
   /** What tells it from every other row; tools/operations.test.ts proves that no two are alike. */
   readonly match: Match;
-  /** The SAS letters any of which allows it, and the account SAS resource type. */
-  readonly allow: { readonly sas: string; readonly resource: "s" | "c" | "o" };
+  /** Who may do it: the SAS letters any of which allows it, the account SAS resource type, and more. */
+  readonly allow: Allow;
   /** Whether `?snapshot=` may be there. */
   readonly snapshots?: boolean;
   /** Whether `?versionid=` may be there. */

@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { test } from "node:test";
 import { blobService } from "../blob/operations.ts";
 import { type ErrorCode, errors } from "../rules/errors.ts";
-import { type Address, clientIdOf, parseAddress, parseRequest } from "./parse.ts";
+import { type Address, clientIdOf, parseAddress, parseRequest, statedVersion } from "./parse.ts";
 
 // SEMANTICS d.14 (host style, path style, secondary), c.1 ($root), 0 (versions, client request id).
 type Headers = Record<string, string>;
@@ -198,7 +198,9 @@ test("parseAddress(): a bad encoding in the query is refused with 400", () => {
 const read = (url: string, headers: Headers = {}, defaultVersion?: string) => {
   const message = incoming(url, { host: PATH_HOST, ...headers });
   const ids = { id: "id", clientId: undefined };
-  return parseRequest(message, blobService, parseAddress(message, false), ids, defaultVersion);
+  const address = parseAddress(message, false);
+  const version = statedVersion(message, address) ?? defaultVersion;
+  return parseRequest(message, blobService, address, ids, version);
 };
 
 // What a path names: c.1 has a blob of the root container stand right after the account.
@@ -257,6 +259,21 @@ for (const [name, value] of badHeaders) {
       code: "InvalidHeaderValue",
       details: { HeaderName: name, HeaderValue: value },
     }));
+}
+
+const stated: [what: string, url: string, headers: Headers, want: string | undefined][] = [
+  ["nothing", "/abc/c/b", {}, undefined],
+  ["the header", "/abc/c/b?api-version=2016-05-31", { "x-ms-version": "2017-04-17" }, "2017-04-17"],
+  ["the parameter", "/abc/c/b?api-version=2016-05-31&sv=2018-11-09&sig=a", {}, "2016-05-31"],
+  ["the signature", "/abc/c/b?sv=2018-11-09&sig=a", {}, "2018-11-09"],
+  ["a signature's version that is none", "/abc/c/b?sv=new&sig=a", {}, undefined],
+  ["no signature", "/abc/c/b?sv=2018-11-09", {}, undefined],
+];
+for (const [what, url, headers, want] of stated) {
+  test(`statedVersion(): ${what} says ${want}`, () => {
+    const message = incoming(url, { host: PATH_HOST, ...headers });
+    assert.equal(statedVersion(message, parseAddress(message, false)), want);
+  });
 }
 
 test("parseRequest(): reads lease id, conditions and snapshot", () => {

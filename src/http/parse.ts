@@ -19,6 +19,8 @@ export type Address = {
   readonly account: string;
   /** Whether the account stands in the host's name, not in the path. */
   readonly hostStyle: boolean;
+  /** Whether the copy in the other region is addressed, which takes no writes. */
+  readonly secondary: boolean;
   /** Everything before the query, as it was sent. */
   readonly rawPath: string;
   /** The path's parts after the account, decoded. */
@@ -37,15 +39,18 @@ export type Message = Pick<IncomingMessage, "method" | "url" | "headers" | "rawH
 
 /** Whether the request's account is in its host or in its path, and what the path and query say. */
 export function parseAddress(incoming: Message, secure: boolean): Address {
-  const url = incoming.url ?? "/";
-  if (url.length > URL_SIZE_MAX) throw new StorageError("RequestUrlTooLong");
   if (incoming.rawHeaders.length / 2 > HEADER_COUNT_MAX) {
     throw new StorageError("RequestHeaderFieldsTooLarge");
   }
+  return addressOf(incoming.url ?? "/", incoming.headers.host ?? "localhost", secure);
+}
+
+/** Takes a request's target and host apart. */
+export function addressOf(url: string, host: string, secure: boolean): Address {
+  if (url.length > URL_SIZE_MAX) throw new StorageError("RequestUrlTooLong");
   const questionMark = url.indexOf("?");
   const rawPath = pathOf(questionMark === -1 ? url : url.slice(0, questionMark));
   const parameters = questionMark === -1 ? [] : parseQuery(url.slice(questionMark + 1));
-  const host = incoming.headers.host ?? "localhost";
   const named = HOST_FORM.exec(host);
   const parts = rawPath.slice(1).split("/").map(decoded);
   const origin = `${secure ? "https" : "http"}://${host}/`;
@@ -56,10 +61,10 @@ export function parseAddress(incoming: Message, secure: boolean): Address {
     return { account, hostStyle: true, ...rest };
   }
   const [first = "", ...segments] = parts;
-  const account = first.replace(/-secondary$/, "");
+  const secondary = first.endsWith("-secondary");
+  const account = secondary ? first.slice(0, -"-secondary".length) : first;
   const endpoint = `${origin}${first}/`;
-  const secondary = account !== first;
-  return { account, hostStyle: false, rawPath, segments, parameters, endpoint, secondary };
+  return { account, secondary, hostStyle: false, rawPath, segments, parameters, endpoint };
 }
 
 /** Clients of a proxy send a whole URL; we are none, but its path is what they mean. */
@@ -98,15 +103,29 @@ export function clientIdOf(incoming: IncomingMessage): string | undefined {
   return typeof id === "string" && CLIENT_ID_FORM.test(id) ? id : undefined;
 }
 
+/** The version that a request says it speaks: in a header, a parameter, or by the signature of its URL. */
+export function statedVersion(incoming: Message, { parameters }: Address): string | undefined {
+  const header = incoming.headers["x-ms-version"];
+  if (typeof header === "string") return header;
+  const value = (name: string) => parameters.find(([each]) => each === name)?.[1];
+  const signed = value("sig") === undefined ? undefined : value("sv");
+  return (
+    value("api-version") ?? (signed !== undefined && isServiceVersion(signed) ? signed : undefined)
+  );
+}
+
+/** A request before it is known who sent it. */
+export type Unauthorized = Omit<Request, "caller" | "client">;
+
 /** The request as a value; the headers that all operations share are checked here. */
 export function parseRequest(
   incoming: Message,
   service: ServiceDefinition,
   address: Address,
   ids: RequestIds,
-  defaultVersion: string | undefined,
+  version: string | undefined,
   body: RequestBody = noRequestBody,
-): Request {
+): Unauthorized {
   const { headers } = incoming;
   const header = (name: string): string | undefined => {
     const value = headers[name];
@@ -124,7 +143,7 @@ export function parseRequest(
     ...service.place(address.segments, query),
     endpoint: address.endpoint,
     secondary: address.secondary,
-    version: versionOf(header("x-ms-version") ?? query.get("api-version") ?? defaultVersion),
+    version: versionOf(version),
     query,
     conditions: parseConditions(header),
     leaseId: guidOf(header, "x-ms-lease-id"),

@@ -1,3 +1,5 @@
+import { refusalOf } from "../auth/caller.ts";
+import { judge, mayDo, mayOverwrite, needsAccess } from "../auth/may-do.ts";
 import type { Engine, ReadTx, WriteTx } from "../engine/engine.ts";
 import {
   type Conditions,
@@ -29,13 +31,20 @@ import {
   withStructuredHeader,
 } from "./structured.ts";
 
-/** The life of a request once it is parsed, matched and authorized. */
+/** Throws unless the caller may do it, as far as their own rights tell. */
+export function permit({ allow }: Operation, request: Request): void {
+  const code = mayDo(request.caller, allow, request);
+  if (code !== undefined) throw refusalOf(request.caller, code);
+}
+
+/** The life of a request once it is parsed, matched and its sender known. */
 export async function run(
   operation: Operation,
   request: Request,
   engine: Engine,
   around: Surroundings,
 ): Promise<Reply> {
+  permit(operation, request);
   if (!wantsStructured(request)) return runPlain(operation, request, engine, around);
   if (operation.body?.kind === "bytes") {
     const plain = await unframedRequest(request);
@@ -66,6 +75,10 @@ async function runPlain(
   // Headers are judged before a body is taken in; what the body itself says, after.
   const isLate = operation.body !== undefined && operation.body.kind !== "bytes";
   const early = isLate ? undefined : operation.input?.(request, noBody);
+  if ((operation.body ?? operation.prepare) !== undefined && needsAccess(request.caller)) {
+    // Nobody stores bytes here who may not; the transaction asks again.
+    await engine.read((tx) => judge(tx, request.caller, operation.allow, request));
+  }
   const received =
     operation.prepare === undefined
       ? await receive(request, operation.body, around.contents)
@@ -78,13 +91,13 @@ async function runPlain(
       around,
     };
     if (operation.kind === "batch") {
-      await engine.read((tx) => guarded(guard, tx, request, judged));
+      await engine.read((tx) => guarded(operation, tx, request, judged));
       return await operation.answer(call);
     }
     if (operation.kind === "read") {
       const reply = await finished(() =>
         engine.read(async (tx) => {
-          const target = await guarded(guard, tx, request, judged);
+          const target = await guarded(operation, tx, request, judged);
           return operation.apply({ tx, ...call, ...target });
         }),
       );
@@ -92,7 +105,7 @@ async function runPlain(
     }
     return await finished(() =>
       engine.write(async (tx: WriteTx) => {
-        const target = await guarded(guard, tx, request, judged);
+        const target = await guarded(operation, tx, request, judged);
         const reply = await operation.apply({ tx, ...call, ...target });
         if (reply !== unfinished) {
           await around.changes?.note({ tx, operation, request, reply, ...target });
@@ -127,19 +140,25 @@ function judgedBy(request: Request, guard: Guard<unknown, Guarded>): Judged {
 }
 
 /**
- * Finds the target and judges lease and conditions, in the transaction that acts on it. The order is the
- * service's: existence, then lease, then conditions (SEMANTICS a.4, j.16).
+ * Finds the target and judges rights, lease and conditions, in the transaction that acts on it. The order is
+ * the service's: rights, existence, then lease, then conditions (SEMANTICS a.4, j.16).
  */
 async function guarded(
-  guard: Guard<unknown, Guarded>,
+  { guard, allow }: Operation,
   tx: ReadTx,
   request: Request,
   judged: Judged,
 ): Promise<{ place: unknown; found: Guarded | undefined }> {
-  const { on, lease, conditions } = guard;
+  const { on, lease, conditions }: Guard<unknown, Guarded> = guard;
+  const caller = needsAccess(request.caller)
+    ? await judge(tx, request.caller, allow, request)
+    : request.caller;
   const target = await on.find(tx, request);
   const { found } = target;
   if (found === undefined && !guard.mayMiss) throw new StorageError(on.missing);
+  if (found !== undefined && allow.overwrite !== undefined) {
+    refuse(mayOverwrite(caller, allow.overwrite, request));
+  }
   if (lease !== "own" && (found !== undefined || conditions === "create")) {
     const state = found === undefined ? available : leaseAt(found.lease, tx.now);
     refuse(failedLease(state, request.leaseId, lease, on.leaseCodes));

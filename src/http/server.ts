@@ -1,12 +1,17 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createSecureServer, type ServerOptions } from "node:https";
 import type { Socket } from "node:net";
-import type { Accounts } from "../auth/accounts.ts";
+import type { SecureContextOptions } from "node:tls";
+import type { Account } from "../auth/accounts.ts";
 import { authorize } from "../auth/authorize.ts";
+import type { Caller } from "../auth/caller.ts";
 import type { Log } from "../base/log.ts";
 import type { Clock } from "../base/time.ts";
 import type { Engine } from "../engine/engine.ts";
-import { StorageError } from "../rules/errors.ts";
+import { corsReply, preflightHeaders } from "../rules/cors.ts";
+import { missingHeader, StorageError } from "../rules/errors.ts";
 import { services } from "../store/keys.ts";
+import type { ServiceRecord } from "../store/records.ts";
 import { ClientGone, receiveBody } from "./body.ts";
 import { type Router, router } from "./match.ts";
 import type {
@@ -17,16 +22,25 @@ import type {
   ServiceDefinition,
   Surroundings,
 } from "./operation.ts";
-import { clientIdOf, type Message, parseAddress, parseRequest } from "./parse.ts";
+import {
+  type Address,
+  clientIdOf,
+  type Message,
+  parseAddress,
+  parseRequest,
+  statedVersion,
+  type Unauthorized,
+} from "./parse.ts";
 import { type Envelope, sendError, sendReply } from "./reply.ts";
-import { run } from "./run.ts";
+import { permit, run } from "./run.ts";
 import { refuseBrokenRequests, watchSlowClients } from "./slow-clients.ts";
 
 export type ListenerOptions = {
   readonly service: ServiceDefinition;
   readonly engine: Engine;
   readonly around: Surroundings;
-  readonly accounts: Accounts;
+  /** The certificate, if the service speaks TLS. */
+  readonly tls: SecureContextOptions | undefined;
   readonly clock: Clock;
   readonly log: Log;
 };
@@ -35,28 +49,31 @@ const HEADER_SIZE_MAX = 64 * 1024;
 const HEADERS_LIMIT_MS = 20_000;
 const IDLE_LIMIT_MS = 120_000;
 const KEEP_ALIVE_MS = 75_000;
+const SECURE: ServerOptions = { minVersion: "TLSv1.2", handshakeTimeout: HEADERS_LIMIT_MS };
 
 /** One service on one port: parse, match, authorize, run, reply. It is not listening yet. */
 export function httpService(options: ListenerOptions): Server {
   const door = new Door(options);
   options.around.doors.set(options.service.name, door);
-  return limitedServer((incoming, outgoing) => void door.serve(incoming, outgoing));
+  return limitedServer((incoming, outgoing) => void door.serve(incoming, outgoing), options.tls);
 }
 
 /** A server with the limits that each of ours has; it is not listening yet. */
 export function limitedServer(
   serve: (incoming: IncomingMessage, outgoing: ServerResponse) => void,
+  tls: SecureContextOptions | undefined,
 ): Server {
-  const server = createServer(
-    {
-      maxHeaderSize: HEADER_SIZE_MAX,
-      headersTimeout: HEADERS_LIMIT_MS,
-      requestTimeout: 0, // bodies may be large; watchSlowClients ends those that do not come on
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      noDelay: true,
-    },
-    serve,
-  );
+  const limits = {
+    maxHeaderSize: HEADER_SIZE_MAX,
+    headersTimeout: HEADERS_LIMIT_MS,
+    requestTimeout: 0, // bodies may be large; watchSlowClients ends those that do not come on
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    noDelay: true,
+  };
+  const server =
+    tls === undefined
+      ? createServer(limits, serve)
+      : createSecureServer({ ...limits, ...SECURE, ...tls }, serve);
   server.maxHeadersCount = 0; // counted in parse.ts, where one too many is an error and not dropped
   server.setTimeout(IDLE_LIMIT_MS);
   server.on("checkContinue", serve);
@@ -85,6 +102,7 @@ class Door {
       clientId: clientIdOf(incoming),
       version: undefined,
       server: this.#serverName,
+      cors: undefined,
     };
     let operation: Operation | undefined;
     outgoing.on("error", () => {}); // the client is gone; "close" says so too
@@ -105,66 +123,102 @@ class Door {
     incoming: IncomingMessage,
     outgoing: ServerResponse,
     envelope: { -readonly [K in keyof Envelope]: Envelope[K] },
-  ): Promise<Operation> {
-    const secure = "encrypted" in (incoming.socket as Socket & { encrypted?: boolean });
-    const taken = await this.#take(
-      { message: incoming, secure, body: receiveBody(incoming) },
-      envelope,
-    );
-    if (incoming.headers.expect !== undefined) outgoing.writeContinue();
+  ): Promise<Operation | undefined> {
     const { engine, around } = this.#options;
-    const reply = await run(taken.operation, taken.request, engine, around);
-    await sendReply(outgoing, envelope, reply);
-    return taken.operation;
+    const { socket } = incoming;
+    const secure = "encrypted" in (socket as Socket & { encrypted?: boolean });
+    const body = receiveBody(incoming);
+    const client = socket.remoteAddress;
+    const address = parseAddress(incoming, secure);
+    const account = this.#account(address);
+    const stated = statedVersion(incoming, address);
+    const settings = needsSettings(incoming, stated) ? await this.#settings(account) : undefined;
+    const { cors = [] } = settings ?? {};
+    if (incoming.method === "OPTIONS") {
+      await sendReply(outgoing, envelope, preflight(incoming, cors));
+      return undefined;
+    }
+    envelope.cors = corsReply(cors, header(incoming, "origin"), incoming.method ?? "GET");
+    const version = stated ?? settings?.defaultServiceVersion;
+    const inner = { message: incoming, secure, body, client, version };
+    const taken = this.#take(inner, address, account, envelope);
+    const { operation, request } = taken instanceof Promise ? await taken : taken;
+    if (incoming.headers.expect !== undefined) {
+      permit(operation, request);
+      outgoing.writeContinue();
+    }
+    const reply = await run(operation, request, engine, around);
+    await sendReply(outgoing, envelope, overridden(reply, operation, request));
+    return operation;
   }
 
   /** Answers a request that has no connection of its own: a part of a batch, or the source of a copy. */
   async answer(inner: InnerRequest): Promise<Reply> {
     const { engine, around } = this.#options;
-    const { operation, request } = await this.#take(inner, { requestId: around.ids.guid() });
+    const address = parseAddress(inner.message, inner.secure);
+    const account = this.#account(address);
+    const version =
+      statedVersion(inner.message, address) ??
+      inner.version ??
+      (await this.#settings(account))?.defaultServiceVersion;
+    const ids = { requestId: around.ids.guid() };
+    const { operation, request } = await this.#take({ ...inner, version }, address, account, ids);
     if (inner.only !== undefined && !inner.only.includes(operation.name)) {
       throw new StorageError("UnsupportedHttpVerb");
     }
     return run(operation, request, engine, around);
   }
 
-  /** Parses, authorizes and matches. */
-  async #take(
-    { message, secure, body, isTrusted = false, version: given }: InnerRequest,
-    envelope: { requestId: string; clientId?: string | undefined; version?: string | undefined },
-  ): Promise<{ operation: Operation; request: Request }> {
-    const { service, accounts, clock, engine } = this.#options;
-    const address = parseAddress(message, secure);
-    const account = accounts.get(address.account);
-    if (account === undefined) throw new StorageError("ResourceNotFound");
-    const version =
-      header(message, "x-ms-version") ??
-      given ??
-      (await this.#defaultVersion(engine, account.name));
-    const ids = { id: envelope.requestId, clientId: envelope.clientId };
-    const request = parseRequest(message, service, address, ids, version, body);
-    envelope.version = request.version;
-    const signed = {
-      ...address,
-      method: request.method,
-      version: request.version,
-      header: request.header,
-      rawHeaders: message.rawHeaders,
-    };
-    if (!isTrusted) authorize(signed, account, clock.now());
-    const operation = this.#route(request);
-    if (address.secondary && operation.kind !== "read") {
-      throw new StorageError("InsufficientAccountPermissions");
-    }
-    service.refuse?.(operation, request);
-    return { operation, request };
+  #account({ account }: Address): Account {
+    const found = this.#options.around.authority.accounts().get(account);
+    if (found === undefined) throw new StorageError("ResourceNotFound");
+    return found;
   }
 
-  /** What a request without a version is taken as: the account's choice, else the newest. */
-  async #defaultVersion(engine: Engine, account: string): Promise<string | undefined> {
-    const { service } = this.#options;
-    const record = await engine.read((tx) => services.get(tx, account, service.name));
-    return record?.defaultServiceVersion;
+  /** The settings of the service: what a request without a version is taken as, and CORS. */
+  #settings({ name }: Account): Promise<ServiceRecord | undefined> {
+    const { engine, service } = this.#options;
+    return engine.read((tx) => services.get(tx, name, service.name));
+  }
+
+  /** Parses, finds out who asks, and matches; it waits only for what a token needs. */
+  #take(
+    { message, secure, body, client, caller, version }: InnerRequest,
+    address: Address,
+    account: Account,
+    envelope: { requestId: string; clientId?: string | undefined; version?: string | undefined },
+  ): Taken | Promise<Taken> {
+    const { service, clock, around } = this.#options;
+    const ids = { id: envelope.requestId, clientId: envelope.clientId };
+    const parsed = parseRequest(message, service, address, ids, version, body);
+    envelope.version = parsed.version;
+    const take = (who: Caller): Taken => {
+      const request = sentBy(parsed, who, client);
+      const operation = this.#route(request);
+      if (address.secondary && operation.kind !== "read") {
+        throw new StorageError("InsufficientAccountPermissions");
+      }
+      service.refuse?.(operation, request);
+      return { operation, request };
+    };
+    if (caller !== undefined) return take(caller);
+    const presented = {
+      account: account.name,
+      rawPath: address.rawPath,
+      parameters: address.parameters,
+      rawHeaders: message.rawHeaders,
+      method: parsed.method,
+      version: parsed.version,
+      header: parsed.header,
+      service: parsed.service,
+      names: parsed.names,
+      query: parsed.query,
+      hasVersion: version !== undefined,
+      secure,
+      client,
+    };
+    const who = authorize(presented, account, around.authority, clock.now());
+    return who instanceof Promise ? who.then(take) : take(who);
   }
 
   #fail(
@@ -214,6 +268,47 @@ class Door {
       ms: Math.round((performance.now() - begin) * 100) / 100,
     });
   }
+}
+
+type Taken = { readonly operation: Operation; readonly request: Request };
+
+// Differs from Azure: a reply to a request with an Authorization header and no Origin carries no Vary,
+// whatever the CORS rules are; no shared cache keeps such a reply (RFC 9111, 3.5).
+/**
+ * Whether the settings of the service matter: for browsers and for what caches may keep, and to requests
+ * without a version. Others are spared the look-up.
+ */
+const needsSettings = ({ headers }: IncomingMessage, stated: string | undefined): boolean =>
+  stated === undefined || headers.origin !== undefined || headers.authorization === undefined;
+
+/** The request with its sender; a signature that names an encryption scope speaks for a header. */
+function sentBy(request: Unauthorized, caller: Caller, client: string | undefined): Request {
+  const scope = caller.kind === "sas" ? caller.sas.encryptionScope : undefined;
+  if (scope === undefined) return Object.assign(request, { caller, client });
+  const header = (name: string) =>
+    name === "x-ms-encryption-scope" ? scope : request.header(name);
+  return { ...request, caller, client, header };
+}
+
+/** The reply with the headers that a signed URL replaces, where it is an object that is read. */
+function overridden(reply: Reply, { allow, kind }: Operation, { caller, query }: Request): Reply {
+  if (caller.kind !== "sas" || caller.sas.overrides === undefined) return reply;
+  if (kind !== "read" || allow.resource !== "o" || query.has("comp")) return reply;
+  return { ...reply, headers: { ...reply.headers, ...caller.sas.overrides } };
+}
+
+function preflight(incoming: IncomingMessage, rules: NonNullable<ServiceRecord["cors"]>): Reply {
+  const required = (name: string) => {
+    const value = header(incoming, name);
+    if (value === undefined || value === "") throw missingHeader(name);
+    return value;
+  };
+  const origin = required("origin");
+  const method = required("access-control-request-method");
+  const wanted = header(incoming, "access-control-request-headers");
+  const headers = preflightHeaders(rules, { origin, method, headers: wanted });
+  if (headers === undefined) throw new StorageError("CorsPreflightFailure");
+  return { status: 200, headers };
 }
 
 function header(incoming: Message, name: string): string | undefined {

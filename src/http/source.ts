@@ -86,7 +86,11 @@ function localSource({ ports }: SourcesOptions, url: URL, asker: Asker): LocalSo
 }
 
 /** Whether the one who asks may read a source because it is in the same account, which is theirs. */
-export function isCovered({ message }: LocalSource, asker: Asker): boolean {
+export const isCovered = (own: LocalSource, asker: Asker): boolean =>
+  asker.caller.kind === "owner" && isNear(own, asker);
+
+/** Whether a source is in the account of the request and brings no right of its own. */
+function isNear({ message }: LocalSource, asker: Asker): boolean {
   const { account, parameters } = parseAddress(message, false);
   return account === asker.account && !parameters.some(([name]) => name === "sig");
 }
@@ -94,7 +98,7 @@ export function isCovered({ message }: LocalSource, asker: Asker): boolean {
 async function openLocal(
   { doors }: SourcesOptions,
   own: LocalSource,
-  { method, headers }: SourceAsk,
+  { url, method, headers }: SourceAsk,
   asker: Asker,
 ): Promise<OpenSource> {
   const door = doors.get(own.service);
@@ -106,7 +110,10 @@ async function openLocal(
     headers: { ...own.message.headers, ...all },
     rawHeaders: Object.entries(all).flat(),
   };
-  const isTrusted = all.authorization === undefined && isCovered(own, asker);
+  // Whoever holds a key or a token reads in the account what they may; a SAS is good for its own resource alone.
+  const isTheirs = all.authorization === undefined && isNear(own, asker);
+  const { kind } = asker.caller;
+  const caller = isTheirs && (kind === "owner" || kind === "user") ? asker.caller : undefined;
   const only = [
     "Get Blob",
     "Get Blob Properties",
@@ -114,7 +121,8 @@ async function openLocal(
     "Get File",
     "Get File Properties",
   ];
-  const inner = { message, secure: false, body: noRequestBody, isTrusted, only };
+  const secure = url.protocol === "https:";
+  const inner = { message, secure, body: noRequestBody, caller, only };
   return replySource(await door.answer(inner));
 }
 

@@ -10,6 +10,26 @@ export const errors = {
     "Server failed to authenticate the request. Make sure the value of the Authorization header is formed correctly including the signature.",
   ],
   AuthorizationFailure: [403, "This request is not authorized to perform this operation."],
+  AuthorizationPermissionMismatch: [
+    403,
+    "This request is not authorized to perform this operation using this permission.",
+  ],
+  AuthorizationProtocolMismatch: [
+    403,
+    "This request is not authorized to perform this operation using this protocol.",
+  ],
+  AuthorizationResourceTypeMismatch: [
+    403,
+    "This request is not authorized to perform this operation using this resource type.",
+  ],
+  AuthorizationServiceMismatch: [
+    403,
+    "This request is not authorized to perform this operation using this service.",
+  ],
+  AuthorizationSourceIPMismatch: [
+    403,
+    "This request is not authorized to perform this operation using this source IP.",
+  ],
   ConditionHeadersNotSupported: [400, "Condition headers are not supported."],
   ConditionNotMet: [412, "The condition specified using HTTP conditional header(s) is not met."],
   NotModified: [
@@ -17,7 +37,13 @@ export const errors = {
     "The condition specified using HTTP conditional header(s) is not met.",
     "ConditionNotMet",
   ],
+  CorsPreflightFailure: [403, "CORS not enabled or no matching rule found for this request."],
+  DirectorySasNotSupportedVersion: [409, "Directory SAS is not supported in this version."],
   EmptyMetadataKey: [400, "The key for one of the metadata key-value pairs is empty."],
+  FeatureVersionMismatch: [
+    409,
+    "Stored access policy contains a permission that is not supported by this version.",
+  ],
   InsufficientAccountPermissions: [403, "Write operations are not allowed."],
   InternalError: [500, "The server encountered an internal error. Please retry the request."],
   InvalidAuthenticationInfo: [
@@ -41,9 +67,18 @@ export const errors = {
   ],
   InvalidRange: [416, "The range specified is invalid for the current size of the resource."],
   InvalidResourceName: [400, "The specified resource name contains invalid characters."],
+  InvalidToken: [
+    401,
+    "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
+    "InvalidAuthenticationInfo",
+  ],
   InvalidUri: [400, "The requested URI does not represent any resource on the server."],
   InvalidXmlDocument: [400, "XML specified is not syntactically valid."],
   InvalidXmlNodeValue: [400, "The value for one of the XML nodes is not in the correct format."],
+  KeyBasedAuthenticationNotPermitted: [
+    403,
+    "Key based authentication is not permitted on this storage account.",
+  ],
   Md5Mismatch: [
     400,
     "The MD5 value specified in the request did not match with the MD5 value calculated by the server.",
@@ -73,9 +108,19 @@ export const errors = {
     400,
     "One of the query parameters specified in the request URI is outside the permissible range.",
   ],
+  PublicAccessNotPermitted: [409, "Public access is not permitted on this storage account."],
+  QueryParameterSasMandatory: [
+    403,
+    "The sdd parameter is mandatory in case of directory SAS. Cannot be empty.",
+  ],
+  QueryParameterSddInvalid: [403, "Invalid sdd parameter."],
   RequestBodyTooLarge: [
     413,
     "The request body is too large and exceeds the maximum permissible limit.",
+  ],
+  RequestForbiddenByContainerEncryptionPolicy: [
+    403,
+    "This request is forbidden by the encryption policy of the container.",
   ],
   RequestHeaderFieldsTooLarge: [431, "The request's headers exceed the permissible size."],
   RequestTimeout: [408, "The request was not received within the permitted time."],
@@ -83,6 +128,7 @@ export const errors = {
   RequestUrlTooLong: [414, "The request's URL exceeds the permissible length.", "InvalidUri"],
   ResourceNotFound: [404, "The specified resource does not exist."],
   ServerBusy: [503, "The server is busy."],
+  UnauthorizedBlobOverwrite: [403, "This request is not authorized to perform blob overwrites."],
   UnsatisfiableCondition: [
     400,
     "The request includes an unsatisfiable condition for this operation.",

@@ -128,6 +128,12 @@ export type Leased<P, R extends Guarded> = {
   save(tx: WriteTx, place: P, record: R): void;
 };
 
+/** Whoever may delete may also break; that is all a SAS of one container can do to its lease. */
+const allowOf = (action: string, resource: "c" | "o"): Operation["allow"] =>
+  action !== "break"
+    ? { sas: "w", resource }
+    : { sas: "wd", resource, service: resource === "c" ? "d" : "wd" };
+
 /** The five rows of a thing that can be leased; its ETag and time of change stay as they are. */
 export function leaseRows<P, R extends Guarded>(leased: Leased<P, R>): Operation[] {
   const { name, on, restype, resource, target, save } = leased;
@@ -141,7 +147,7 @@ export function leaseRows<P, R extends Guarded>(leased: Leased<P, R>): Operation
         comp: "lease",
         header: { name: "x-ms-lease-action", value: definition.name },
       },
-      allow: { sas: definition.name === "break" ? "wd" : "w", resource },
+      allow: allowOf(definition.name, resource),
       guard: { on: target, conditions: "write", lease: "own" },
       input: (request: Request) => definition.input(request),
       async apply({ tx, place, found, input, around }) {

@@ -14,6 +14,9 @@ import type {
 const XML_SIZE_MAX = 64 * 1024;
 const CORS_RULES_MAX = 5;
 const CORS_TEXT_MAX = 256;
+const CORS_SIZE_MAX = 2 * 1024;
+const CORS_HEADERS_MAX = 64;
+const CORS_PREFIXES_MAX = 2;
 const DAYS_MAX = 365;
 const CORS_METHODS = "DELETE GET HEAD MERGE POST PATCH OPTIONS PUT".split(" ");
 
@@ -114,6 +117,8 @@ function retentionOf(root: XmlElement): RetentionSetting {
 
 function corsOf(root: XmlElement): CorsRule[] {
   if (root.children.length > CORS_RULES_MAX) throw badValue("Cors", String(root.children.length));
+  const size = root.children.flatMap(({ children }) => children.map(({ text }) => text)).join("");
+  if (size.length > CORS_SIZE_MAX) throw badValue("Cors", `${size.length} characters`);
   return root.children.map((rule) => {
     if (rule.name !== "CorsRule") {
       throw new StorageError("UnsupportedXmlNode", { XmlNodeName: rule.name });
@@ -129,8 +134,8 @@ function corsOf(root: XmlElement): CorsRule[] {
     return {
       origins,
       methods,
-      allowedHeaders: limited(rule, "AllowedHeaders"),
-      exposedHeaders: limited(rule, "ExposedHeaders"),
+      allowedHeaders: headerNames(rule, "AllowedHeaders"),
+      exposedHeaders: headerNames(rule, "ExposedHeaders"),
       maxAgeSeconds: Number(age),
     };
   });
@@ -141,6 +146,17 @@ function limited(rule: XmlElement, name: string): string {
   const text = required(rule, name);
   if (text.split(",").some((entry) => entry.trim().length > CORS_TEXT_MAX))
     throw badValue(name, text);
+  return text;
+}
+
+/** At most 64 names of headers and two beginnings of names. */
+function headerNames(rule: XmlElement, name: string): string {
+  const text = limited(rule, name);
+  const entries = text.split(",").map((entry) => entry.trim());
+  const prefixes = entries.filter((entry) => entry.endsWith("*")).length;
+  if (prefixes > CORS_PREFIXES_MAX || entries.length - prefixes > CORS_HEADERS_MAX) {
+    throw badValue(name, text);
+  }
   return text;
 }
 

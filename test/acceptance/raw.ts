@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto";
 import http from "node:http";
+import https from "node:https";
 import type { TestServer } from "./server.ts";
 
 /** One request by hand; names in lower case. `path` begins after the account: "/container/blob", not encoded. */
@@ -58,7 +59,8 @@ export function send(server: TestServer, request: RawRequest): Promise<RawReply>
   }
   Object.assign(headers, request.after);
   return new Promise((resolve, reject) => {
-    const outgoing = http.request(
+    const { request: begin } = url.protocol === "https:" ? https : http;
+    const outgoing = begin(
       {
         host: url.hostname,
         port: url.port,

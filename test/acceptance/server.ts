@@ -103,7 +103,7 @@ function addresses(urls: Readonly<Record<string, string>>) {
   const endpoints = Object.entries(urls).map(
     ([name, each]) => `${name.charAt(0).toUpperCase()}${name.slice(1)}Endpoint=${each};`,
   );
-  const account = `DefaultEndpointsProtocol=http;AccountName=${ACCOUNT};AccountKey=${KEY};`;
+  const account = `DefaultEndpointsProtocol=${new URL(url).protocol.slice(0, -1)};AccountName=${ACCOUNT};AccountKey=${KEY};`;
   return { origin: originOf(url), url, urls, connectionString: account + endpoints.join("") };
 }
 

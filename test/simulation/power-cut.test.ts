@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, suite, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
+import { ownerOf } from "../../src/auth/caller.ts";
 import { randomIds } from "../../src/base/ids.ts";
 import { silentLog } from "../../src/base/log.ts";
 import { parseTickText, tickText } from "../../src/base/time.ts";
@@ -85,6 +86,8 @@ function call({ engine, contents }: Store, operation: Operation, sent: Sent): Pr
     method: operation.match.method,
     service: "blob",
     account: ACCOUNT,
+    caller: ownerOf(ACCOUNT),
+    client: undefined,
     level: operation.match.on,
     names: blob === "" ? [CONTAINER] : [CONTAINER, blob],
     endpoint: "",
@@ -126,6 +129,7 @@ function call({ engine, contents }: Store, operation: Operation, sent: Sent): Pr
       immutableStorage: false,
       containerRetentionDays: 0,
     },
+    authority: { accounts: () => new Map(), tokens: undefined, roles: () => undefined },
   });
 }
 
