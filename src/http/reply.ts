@@ -2,6 +2,7 @@ import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ByteStream } from "../base/bytes.ts";
 import { escapeXml, XML_DECLARATION } from "../base/xml.ts";
+import { type CorsReply, exposedNames } from "../rules/cors.ts";
 import { errors, type StorageError } from "../rules/errors.ts";
 import type { HeaderValue, Reply } from "./operation.ts";
 
@@ -11,6 +12,8 @@ export type Envelope = {
   readonly clientId: string | undefined;
   readonly version: string | undefined;
   readonly server: string;
+  /** What a browser must be told, if rules of the service are about the request. */
+  readonly cors: CorsReply | undefined;
 };
 
 /** Headers as one flat list of names and values, which is what Node writes fastest. */
@@ -22,7 +25,16 @@ function flat(envelope: Envelope, headers: Readonly<Record<string, HeaderValue>>
     const value = headers[name];
     if (value !== undefined) list.push(name, String(value));
   }
+  if (envelope.cors !== undefined) addCors(list, envelope.cors);
   return list;
+}
+
+function addCors(list: string[], { headers, exposed }: CorsReply): void {
+  if (exposed.length > 0) {
+    const names = exposedNames(exposed, [...list.filter((_, i) => i % 2 === 0), "Date"]);
+    if (names.length > 0) list.push("Access-Control-Expose-Headers", names.join(","));
+  }
+  list.push(...headers.flat());
 }
 
 const SMALL_BODY_MAX = 8 * 1024;
