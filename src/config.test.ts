@@ -52,6 +52,16 @@ const flags: [argv: string, want: Partial<Config>][] = [
     },
   ],
   ["--skipApiVersionCheck --disableTelemetry --loose -L", { command: "serve" }],
+  ["", { oauth: "off", tls: "off", accountsFile: undefined, rolesFile: undefined }],
+  ["--tls auto", { tls: "auto" }],
+  ["--cert c --key k", { tls: { cert: "c", key: "k" } }],
+  ["--cert c --pwd p", { tls: { cert: "c", password: "p" } }],
+  ["--oauth basic --tls auto", { oauth: "basic" }],
+  ["--oauth basic --cert c --key k --roles r", { oauth: "basic", rolesFile: "r" }],
+  [
+    "--oauth https://login.test/t --tls auto --roles r",
+    { oauth: { issuer: "https://login.test/t" }, rolesFile: "r" },
+  ],
 ];
 for (const [argv, want] of flags) {
   test(`readConfig(): "${argv}" means ${JSON.stringify(want)}`, () => {
@@ -105,6 +115,17 @@ const bad: [argv: string, env: Env, says: string][] = [
   ["--rehydrateDelay soon", {}, "--rehydrateDelay soon"],
   ["--rehydrateDelay=-1", {}, "--rehydrateDelay -1"],
   ["--location", {}, "location"],
+  ["--tls yes", {}, "--tls yes"],
+  ["--tls auto --cert c --key k", {}, "choose"],
+  ["--cert c", {}, "--cert"],
+  ["--cert c --key k --pwd p", {}, "--cert"],
+  ["--key k", {}, "--cert"],
+  ["--oauth basic", {}, "TLS"],
+  ["--oauth http://login.test --tls auto --roles r", {}, "http://login.test"],
+  ["--oauth https://login.test --tls auto", {}, "--roles"],
+  ["--roles r", {}, "--oauth"],
+  ["--accounts nowhere.json", {}, "nowhere.json cannot be read"],
+  ["--accounts README.md", {}, "README.md"],
   ["--nonsense", {}, "--nonsense"],
   ["-z", {}, "-z"],
   ["--silent=yes", {}, "silent"],
@@ -132,6 +153,6 @@ for (const [argv, env, says] of bad) {
 
 test("USAGE: names every flag that means something", () => {
   const names =
-    "location inMemoryPersistence blobHost blobPort logLevel silent debug rehydrateDelay";
+    "location inMemoryPersistence blobHost blobPort logLevel silent debug rehydrateDelay accounts oauth roles cert key pwd tls";
   for (const name of names.split(" ")) assert.ok(USAGE.includes(`--${name}`), name);
 });

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import {
@@ -5,7 +6,10 @@ import {
   DEVELOPMENT_ACCOUNT,
   DEVELOPMENT_KEY,
   parseAccounts,
+  parseAccountsFile,
 } from "./auth/accounts.ts";
+import { parseRoles, type Roles } from "./auth/roles.ts";
+import { isTrusted } from "./auth/tokens.ts";
 import { type LogLevel, logLevels } from "./base/log.ts";
 
 /** All that argv and environment say; nobody else reads them. */
@@ -18,6 +22,12 @@ export type Config = {
   /** Where static websites are served. */
   readonly website: Endpoint;
   readonly accounts: Accounts;
+  /** The files that accounts and roles come from, if they do; they are read again when they change. */
+  readonly accountsFile: string | undefined;
+  readonly rolesFile: string | undefined;
+  /** Which tokens are taken: none, any that look right, or those of an issuer. */
+  readonly oauth: "off" | "basic" | { readonly issuer: string };
+  readonly tls: TlsConfig;
   /** Whether the account is the well-known one, whose key may be printed. */
   readonly isDevelopment: boolean;
   readonly logLevel: LogLevel;
@@ -33,6 +43,13 @@ export type Config = {
   /** How often changes are written to the change feed; undefined if there is none. */
   readonly changeFeedMs: number | undefined;
 };
+
+/** Whether and with what certificate the services speak TLS. */
+export type TlsConfig =
+  | "off"
+  | "auto"
+  | { readonly cert: string; readonly key: string }
+  | { readonly cert: string; readonly password: string };
 
 export type Service = "blob" | "queue" | "table" | "file";
 export type Endpoint = { readonly host: string; readonly port: number };
@@ -60,6 +77,15 @@ Where
 Who
   LAZULI_ACCOUNTS              environment: name:key1[:key2];…  (also AZURITE_ACCOUNTS)
                                Without it: devstoreaccount1 and its well-known key.
+  --accounts FILE              accounts from a JSON file, read again when it changes or on SIGHUP
+  --oauth basic                take bearer tokens that look right; their signatures are not verified
+  --oauth ISSUER               take tokens of this OpenID issuer (an https:// address), by its published keys
+  --roles FILE                 who may do what with a token; read again when it changes or on SIGHUP
+
+TLS
+  --cert FILE --key FILE       certificate and key in PEM; read again when they change or on SIGHUP
+  --cert FILE --pwd PASSWORD   the same as a PFX file
+  --tls auto                   make a development authority and a certificate by it, in the data directory
 
 What is said
   --logLevel LEVEL             debug, info (a line for each request), warn (the default), error, off
@@ -101,6 +127,13 @@ const OPTIONS = {
   webPort: { ...text, default: "10004" },
   smbHost: text,
   smbPort: text,
+  accounts: text,
+  oauth: text,
+  roles: text,
+  cert: text,
+  key: text,
+  pwd: text,
+  tls: text,
   logLevel: { ...text, default: "warn" },
   silent: { ...flag, short: "s" },
   debug: { ...text, short: "d" },
@@ -149,8 +182,15 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
       file: endpoint("file"),
     },
     website: endpoint("web"),
-    accounts: accountsOf(source, given ?? `${DEVELOPMENT_ACCOUNT}:${DEVELOPMENT_KEY}`),
-    isDevelopment: given === undefined,
+    accounts:
+      values.accounts === undefined
+        ? accountsOf(source, given ?? `${DEVELOPMENT_ACCOUNT}:${DEVELOPMENT_KEY}`)
+        : readAccounts(values.accounts),
+    accountsFile: values.accounts,
+    rolesFile: values.roles,
+    oauth: oauthOf(values),
+    tls: tlsOf(values),
+    isDevelopment: given === undefined && values.accounts === undefined,
     logLevel: level as LogLevel,
     debugFile: values.debug,
     versioning: values.versioning || values.immutableStorage,
@@ -191,6 +231,67 @@ function interval(name: string, value: string): number {
   const seconds = wholeNumber(name, value, INTERVAL_MAX);
   if (seconds === 0) throw new ConfigError(`${name} 0 leaves no time between two runs.`);
   return seconds * 1000;
+}
+
+type Values = ReturnType<typeof parsed>["values"];
+
+function oauthOf({ oauth, roles, cert, tls }: Values): Config["oauth"] {
+  if (oauth === undefined) {
+    if (roles !== undefined) throw new ConfigError("--roles means nothing without --oauth.");
+    return "off";
+  }
+  if (cert === undefined && tls === undefined) {
+    throw new ConfigError(
+      "--oauth needs TLS, by --cert or --tls auto: tokens are taken over HTTPS only.",
+    );
+  }
+  if (oauth === "basic") return "basic";
+  if (!isTrusted(oauth)) {
+    throw new ConfigError(
+      `--oauth ${oauth} is neither basic nor an issuer at an address of https (or http on this machine).`,
+    );
+  }
+  if (roles === undefined) {
+    throw new ConfigError("--oauth with an issuer needs --roles, or nobody could do anything.");
+  }
+  return { issuer: oauth };
+}
+
+function tlsOf({ cert, key, pwd, tls }: Values): TlsConfig {
+  if (tls !== undefined && tls !== "auto") throw new ConfigError(`--tls ${tls} is not auto.`);
+  if (tls !== undefined && cert !== undefined) {
+    throw new ConfigError("--tls auto makes a certificate, and --cert gives one: choose.");
+  }
+  if (cert === undefined) {
+    if (key !== undefined || pwd !== undefined) {
+      throw new ConfigError("--key and --pwd mean nothing without --cert.");
+    }
+    return tls === undefined ? "off" : "auto";
+  }
+  if ((key === undefined) === (pwd === undefined)) {
+    throw new ConfigError("--cert needs either --key (PEM) or --pwd (PFX).");
+  }
+  return key === undefined ? { cert, password: pwd ?? "" } : { cert, key };
+}
+
+/** Reads the accounts file; throws a sentence, without showing a key. */
+export const readAccounts = (path: string): Accounts =>
+  readFile("--accounts", path, parseAccountsFile);
+
+/** Reads the roles file. */
+export const readRoles = (path: string): Roles => readFile("--roles", path, parseRoles);
+
+function readFile<T>(flag: string, path: string, parse: (text: string) => T): T {
+  try {
+    return parse(readFileSync(path, "utf8"));
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new ConfigError(
+      code === undefined
+        ? `${flag} ${path}: ${message}`
+        : `${flag} ${path} cannot be read: ${code}.`,
+    );
+  }
 }
 
 function accountsOf(source: string, given: string): Accounts {

@@ -24,6 +24,7 @@ import { sqliteEngine } from "./engine/sqlite/engine.ts";
 import type { Service, Surroundings } from "./http/operation.ts";
 import { httpService } from "./http/server.ts";
 import { copySources } from "./http/source.ts";
+import { openSecurity, type Security } from "./security.ts";
 import { services } from "./services.ts";
 import { check } from "./store/check.ts";
 import { Contents } from "./store/content.ts";
@@ -121,6 +122,8 @@ async function serve(
   const contents = new Contents(engine, files);
   const { rehydrateMs, versioning, immutableStorage, containerRetentionDays } = config;
   const settings = { rehydrateMs, versioning, immutableStorage, containerRetentionDays };
+  const security = openSecurity(config, log);
+  const { authority, tls } = security;
   const doors: Surroundings["doors"] = new Map();
   const ports = new Map<number, Service>();
   const sources = copySources({ doors, ports, hosts: config.copyHosts });
@@ -129,27 +132,29 @@ async function serve(
     contents,
     ids: randomIds,
     settings,
+    authority,
     doors,
     sources,
     copies: copier,
     ...(config.changeFeedMs === undefined ? {} : { changes: changeNotes({ ids: randomIds }) }),
   };
-  const { accounts } = config;
   const servers = new Map<Service, Server>();
   for (const service of services) {
-    const server = httpService({ service, engine, around, accounts, clock: systemClock, log });
+    const server = httpService({ service, engine, around, tls, clock: systemClock, log });
     await listen(service.name, server, config.endpoints[service.name]);
+    security.attach(server);
     servers.set(service.name, server);
     ports.set((server.address() as AddressInfo).port, service.name);
   }
-  const website = websiteServer({ engine, around, accounts, log });
+  const website = websiteServer({ engine, around, tls, log });
   await listen("web", website, config.website);
+  security.attach(website);
   const copies = new Copier({ engine, around, log });
   copier.wake = () =>
     void copies.wake().catch((error) => log.error("copies wait", { error: String(error) }));
   copier.wake();
   const sweeper = new Sweeper({ engine, files, contents, log }, systemClock);
-  const names = () => accounts.keys();
+  const names = () => authority.accounts().keys();
   const feed =
     config.changeFeedMs === undefined
       ? undefined
@@ -165,7 +170,8 @@ async function serve(
           log,
           intervalMs: config.lifecycleMs,
         });
-  greet(config, servers, website);
+  greet(config, security, servers, website);
+  if (security.reload !== undefined) process.on("SIGHUP", security.reload);
   await signal();
   await Promise.all([...servers.values(), website].map(drained));
   await lifecycle?.stop();
@@ -196,26 +202,33 @@ async function listen(
 }
 
 /** Tells where the services are, and the connection string of the first account. */
-function greet(config: Config, servers: ReadonlyMap<Service, Server>, website: Server): void {
+function greet(
+  config: Config,
+  security: Security,
+  servers: ReadonlyMap<Service, Server>,
+  website: Server,
+): void {
   const { accounts, isDevelopment, inMemory, location } = config;
+  const protocol = security.tls === undefined ? "http" : "https";
   const name = accounts.keys().next().value ?? DEVELOPMENT_ACCOUNT;
   const key = isDevelopment ? DEVELOPMENT_KEY : "<key>";
   say(`Lazuli, data ${inMemory ? "in memory" : `in ${location}`}`);
-  let connection = `DefaultEndpointsProtocol=http;AccountName=${name};AccountKey=${key};`;
+  let connection = `DefaultEndpointsProtocol=${protocol};AccountName=${name};AccountKey=${key};`;
   for (const [service, server] of servers) {
     const title = service.charAt(0).toUpperCase() + service.slice(1);
-    const url = `${originOf(server)}/${name}`;
+    const url = `${protocol}://${hostOf(server)}/${name}`;
     say(`  ${title.padEnd(6)}${url}`);
     connection += `${title}Endpoint=${url};`;
   }
-  say(`  Web   ${originOf(website)}/`);
+  say(`  Web   ${protocol}://${hostOf(website)}/`);
   say(`  ${connection}`);
+  for (const line of security.advice) say(line);
   say("Ready");
 }
 
-function originOf(server: Server): string {
+function hostOf(server: Server): string {
   const { address, port } = server.address() as AddressInfo;
-  return `http://${address.includes(":") ? `[${address}]` : address}:${port}`;
+  return `${address.includes(":") ? `[${address}]` : address}:${port}`;
 }
 
 async function signal(): Promise<void> {

@@ -51,7 +51,8 @@ function handOver() {
     process.exit(1);
   }
   const child = spawn(node, process.argv.slice(1), { stdio: "inherit" });
-  for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => child.kill(signal));
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"])
+    process.on(signal, () => child.kill(signal));
   child.on("exit", (code, signal) => process.exit(code ?? (signal === null ? 0 : 1)));
 }
 

@@ -1,4 +1,3 @@
-import { ownerOf } from "../auth/caller.ts";
 import type { Instant } from "../base/time.ts";
 import { childText, parseXml } from "../base/xml.ts";
 import type { ReadTx, WriteTx } from "../engine/engine.ts";
@@ -15,7 +14,7 @@ import {
   type Surroundings,
   writeOperation,
 } from "../http/operation.ts";
-import { parseAddress, parseRequest } from "../http/parse.ts";
+import { asOwner, parseAddress, parseRequest } from "../http/parse.ts";
 import { noBody } from "../http/receive.ts";
 import { isCovered, sourceUrlOf, withoutSignature } from "../http/source.ts";
 import { failedCondition } from "../rules/conditions.ts";
@@ -166,11 +165,7 @@ const place = { name: "blob", operations: [], place: blobPlace } as const;
 export async function foundSource(tx: ReadTx, { message }: LocalSource) {
   const ids = { id: "", clientId: undefined };
   const address = parseAddress(message, false);
-  const request = {
-    ...parseRequest(message, place, address, ids, undefined),
-    caller: ownerOf(address.account), // whoever asks was judged before
-    client: undefined,
-  };
+  const request = asOwner(parseRequest(message, place, address, ids, undefined));
   theBlob.check?.(request);
   try {
     return await theBlob.find(tx, request);

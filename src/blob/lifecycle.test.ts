@@ -6,6 +6,7 @@ import {
   DEVELOPMENT_KEY,
   parseAccounts,
 } from "../auth/accounts.ts";
+import { ownerOf } from "../auth/caller.ts";
 import { randomIds } from "../base/ids.ts";
 import { silentLog } from "../base/log.ts";
 import { memoryEngine } from "../engine/memory.ts";
@@ -32,6 +33,7 @@ function world(settings: Partial<Surroundings["settings"]> = {}) {
   const around: Surroundings = {
     contents: new Contents(engine, memoryFiles(randomIds)),
     ids: randomIds,
+    authority: { accounts: () => accounts, tokens: undefined, roles: () => undefined },
     doors,
     copies: { wake: () => {} },
     sources: copySources({ doors, ports: new Map(), hosts: [] }),
@@ -43,7 +45,7 @@ function world(settings: Partial<Surroundings["settings"]> = {}) {
       ...settings,
     },
   };
-  httpService({ service: blobService, engine, around, accounts, clock, log: silentLog });
+  httpService({ service: blobService, engine, around, tls: undefined, clock, log: silentLog });
   const send = (method: string, url: string, headers: Record<string, string> = {}, text = "") => {
     const bytes = Buffer.from(text);
     const all = { host: "localhost", "content-length": String(bytes.length), ...headers };
@@ -64,7 +66,7 @@ function world(settings: Partial<Surroundings["settings"]> = {}) {
           yield bytes;
         },
       },
-      isTrusted: true,
+      caller: ownerOf(ACCOUNT),
     });
   };
   return {

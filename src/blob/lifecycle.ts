@@ -3,7 +3,7 @@ import type { Log } from "../base/log.ts";
 import { instantOf, tickText } from "../base/time.ts";
 import type { Engine, ReadTx } from "../engine/engine.ts";
 import type { Operation, Surroundings, Target } from "../http/operation.ts";
-import { type Message, parseAddress, parseRequest } from "../http/parse.ts";
+import { asOwner, type Message, parseAddress, parseRequest } from "../http/parse.ts";
 import { run } from "../http/run.ts";
 import { StorageError } from "../rules/errors.ts";
 import {
@@ -259,5 +259,5 @@ function requestOf({ account, container, name, at, due }: Found, { ids }: Surrou
   };
   const address = parseAddress(message, false);
   const requestIds = { id: ids.guid(), clientId: undefined };
-  return parseRequest(message, blobService, address, requestIds, NEWEST_VERSION);
+  return asOwner(parseRequest(message, blobService, address, requestIds, NEWEST_VERSION));
 }

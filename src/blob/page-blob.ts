@@ -80,7 +80,7 @@ function refuseBody({ body }: Request): void {
 export const putPageBlob = createOperation({
   name: "Put Blob (page blob)",
   match: { method: "PUT", on: "blob", header: { name: "x-ms-blob-type", value: "PageBlob" } },
-  allow: { sas: "cw", resource: "o" },
+  allow: { sas: "cw", resource: "o", overwrite: "w" },
   body: { kind: "bytes", sizeMax: () => 0, md5: "if-sent", md5Headers: ["content-md5"] },
   heeds: [...IMMUTABILITY_HEADERS, ...CUSTOMER_KEY_HEADERS],
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
@@ -356,7 +356,7 @@ function pagingOf({ query, version }: Request): { from: number; limit: number } 
 export const getPageRanges = readOperation({
   name: "Get Page Ranges",
   match: { method: "GET", on: "blob", comp: "pagelist" },
-  allow: { sas: "r", resource: "o" },
+  allow: { sas: "r", resource: "o", public: "blob" },
   snapshots: true,
   versions: true,
   guard: { on: theBlob, conditions: "read", lease: "free" },

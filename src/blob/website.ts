@@ -1,5 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { SecureContextOptions } from "node:tls";
+import { ownerOf } from "../auth/caller.ts";
 import type { Log } from "../base/log.ts";
 import { escapeXml } from "../base/xml.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -15,8 +17,8 @@ import { services } from "../store/keys.ts";
 export type WebsiteOptions = {
   readonly engine: Engine;
   readonly around: Surroundings;
-  /** The accounts there are; a host that names none of them means the first. */
-  readonly accounts: ReadonlyMap<string, unknown>;
+  /** The certificate, if it speaks TLS. */
+  readonly tls: SecureContextOptions | undefined;
   readonly log: Log;
 };
 
@@ -42,7 +44,8 @@ const SHOWN = new Set(
 
 /** Static websites: what is in $web, to anybody, where an account's blob service says so. */
 export function websiteServer(options: WebsiteOptions): Server {
-  return limitedServer((incoming, outgoing) => void serve(options, incoming, outgoing));
+  const { tls } = options;
+  return limitedServer((incoming, outgoing) => void serve(options, incoming, outgoing), tls);
 }
 
 async function serve(
@@ -56,6 +59,7 @@ async function serve(
     clientId: undefined,
     version: NEWEST_VERSION,
     server: SERVER_NAME,
+    cors: undefined,
   };
   outgoing.on("error", () => {}); // the client is gone; "close" says so too
   incoming.resume(); // no request here has a body that anybody wants
@@ -85,7 +89,8 @@ async function serve(
 const healthy: Reply = { status: 200, headers: { "Content-Type": "text/plain" }, body: "OK\n" };
 
 async function answer(options: WebsiteOptions, incoming: IncomingMessage): Promise<Reply> {
-  const { engine, accounts } = options;
+  const { engine, around } = options;
+  const accounts = around.authority.accounts(); // a host that names none of them means the first
   if (incoming.method !== "GET" && incoming.method !== "HEAD") {
     throw new StorageError("UnsupportedHttpVerb");
   }
@@ -151,7 +156,7 @@ async function blobReply(
     message: { method, url: `/${path}`, headers, rawHeaders: Object.entries(headers).flat() },
     secure: "encrypted" in (incoming.socket as Socket & { encrypted?: boolean }),
     body: noRequestBody,
-    isTrusted: true,
+    caller: ownerOf(account),
     only: ["Get Blob", "Get Blob Properties"],
   });
   const shown: Record<string, HeaderValue> = {};

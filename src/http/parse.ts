@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import { ownerOf } from "../auth/caller.ts";
 import { parseBase64 } from "../base/bytes.ts";
 import { KEY_SIZE } from "../base/cipher.ts";
 import { parseTickText } from "../base/time.ts";
@@ -19,8 +20,6 @@ export type Address = {
   readonly account: string;
   /** Whether the account stands in the host's name, not in the path. */
   readonly hostStyle: boolean;
-  /** Whether the copy in the other region is addressed, which takes no writes. */
-  readonly secondary: boolean;
   /** Everything before the query, as it was sent. */
   readonly rawPath: string;
   /** The path's parts after the account, decoded. */
@@ -116,6 +115,13 @@ export function statedVersion(incoming: Message, { parameters }: Address): strin
 
 /** A request before it is known who sent it. */
 export type Unauthorized = Omit<Request, "caller" | "client">;
+
+/** A request of the server's own, or of somebody who was judged before. */
+export const asOwner = (request: Unauthorized): Request => ({
+  ...request,
+  caller: ownerOf(request.account),
+  client: undefined,
+});
 
 /** The request as a value; the headers that all operations share are checked here. */
 export function parseRequest(

@@ -1,4 +1,5 @@
 import type { Server } from "node:http";
+import { Server as SecureServer } from "node:https";
 import type { Socket } from "node:net";
 import { XML_DECLARATION } from "../base/xml.ts";
 import { type ErrorCode, errors } from "../rules/errors.ts";
@@ -12,7 +13,9 @@ const LEAST_BYTES = 1024;
  */
 export function watchSlowClients(server: Server): void {
   const moved = new Map<Socket, number>();
-  server.on("connection", (socket: Socket) => {
+  // Under TLS a request names the socket inside, not the one that was accepted.
+  const event = server instanceof SecureServer ? "secureConnection" : "connection";
+  server.on(event, (socket: Socket) => {
     moved.set(socket, 0);
     socket.once("close", () => moved.delete(socket));
   });
