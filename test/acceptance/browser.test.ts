@@ -12,8 +12,8 @@ import {
   generateBlobSASQueryParameters,
   StorageSharedKeyCredential,
 } from "@azure/storage-blob";
+import { build } from "esbuild-wasm";
 import { type Browser, chromium, type Page } from "playwright-core";
-import { rolldown } from "rolldown";
 import { startServer, type TestServer } from "./server.ts";
 
 // The browser comes with its package, for this kind of machine only.
@@ -41,24 +41,20 @@ async function startBrowser(): Promise<Browser> {
 
 /** The browser build of the SDK as one script, on a page of another origin. */
 async function startPages(): Promise<http.Server> {
-  const entry = "\0entry";
-  const bundle = await rolldown({
-    input: entry,
+  const sdk = new URL(
+    "../../node_modules/@azure/storage-blob/dist/browser/index.js",
+    import.meta.url,
+  );
+  const contents = `import * as blob from ${JSON.stringify(fileURLToPath(sdk))}; globalThis.blob = blob;`;
+  const { outputFiles } = await build({
+    stdin: { contents, resolveDir: process.cwd() },
+    bundle: true,
     platform: "browser",
+    format: "iife",
+    write: false,
     logLevel: "silent",
-    plugins: [
-      {
-        name: "entry",
-        resolveId: (id) => (id === entry ? entry : undefined),
-        load: (id) =>
-          id === entry
-            ? `import * as blob from ${JSON.stringify(fileURLToPath(new URL("../../node_modules/@azure/storage-blob/dist/browser/index.js", import.meta.url)))}; globalThis.blob = blob;`
-            : undefined,
-      },
-    ],
   });
-  const { output } = await bundle.generate({ format: "iife" });
-  const script = output[0].code;
+  const script = outputFiles[0]?.text ?? "";
   const listener = http.createServer((incoming, outgoing) => {
     const isScript = incoming.url === "/sdk.js";
     outgoing.setHeader("Content-Type", isScript ? "text/javascript" : "text/html");
