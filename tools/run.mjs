@@ -8,13 +8,15 @@ import { fileURLToPath } from "node:url";
 const NODE_MIN = 24;
 
 const root = new URL("..", import.meta.url);
+/** To serve takes less than to test: no SDKs, no browser. */
+const isForTests = process.argv[2]?.startsWith("tools/") ?? false;
 
-/** The packages that a lock file names, with their versions; those for other machines left out. */
+/** The packages that are needed of those a lock file names, with their versions. */
 function packagesOf(path) {
   const { packages } = JSON.parse(readFileSync(new URL(path, root), "utf8"));
   return new Map(
     Object.entries(packages)
-      .filter(([name, { optional }]) => name !== "" && !optional)
+      .filter(([name, { optional, dev }]) => name !== "" && !optional && (isForTests || !dev))
       .map(([name, { version }]) => [name, version]),
   );
 }
@@ -31,9 +33,10 @@ function isInstalled() {
 
 function install() {
   process.stderr.write("Installing what is missing (npm ci) …\n");
+  const needed = isForTests ? [] : ["--omit=dev"];
   const npm = process.env.npm_execpath;
   const [command, first] = npm ? [process.execPath, [npm]] : ["npm", []];
-  const args = [...first, "ci", "--no-audit", "--no-fund", "--loglevel=error"];
+  const args = [...first, "ci", ...needed, "--no-audit", "--no-fund", "--loglevel=error"];
   const { status } = spawnSync(command, args, {
     cwd: root,
     stdio: ["ignore", "inherit", "inherit"],
