@@ -85,6 +85,8 @@ export function changeNotes({ ids }: Pick<Surroundings, "ids">): ChangeNotes {
         }
         return;
       }
+      // Undelete of a blob that is there brings back its snapshots only.
+      if (api === "UndeleteBlob" && before !== undefined) return;
       const after = await recordAt(tx, place);
       if (after === undefined || after.deleted !== undefined) return;
       if (after.copy?.status === "pending" && type === "BlobCreated") {
