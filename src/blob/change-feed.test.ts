@@ -6,7 +6,8 @@ import { memoryFiles } from "../engine/memory-files.ts";
 import type { ChangeRecord } from "../store/change-records.ts";
 import { Contents } from "../store/content.ts";
 import { blobs, changes, containerIds } from "../store/keys.ts";
-import { FEED_CONTAINER, packChanges } from "./change-feed.ts";
+import { EVENTS, FEED_CONTAINER, packChanges } from "./change-feed.ts";
+import { blobService } from "./operations.ts";
 
 const MINUTE = 60_000;
 
@@ -113,4 +114,10 @@ test("packChanges(): many events go in several transactions, and all of them", a
     0,
   );
   assert.equal(count, 1200);
+});
+
+test("EVENTS: every name is one of an operation that writes", () => {
+  const writes = blobService.operations.filter(({ kind }) => kind === "write");
+  const names = new Set(writes.map(({ name }) => name));
+  for (const name of Object.keys(EVENTS)) assert.ok(names.has(name), name);
 });

@@ -27,7 +27,7 @@ import type { BlobPlace } from "./resource.ts";
 export const FEED_CONTAINER = "$blobchangefeed";
 
 /** Which operations make which events. Appends and pages make none, in Azure neither. */
-const EVENTS: Readonly<Record<string, readonly [type: ChangeType, api: string]>> = {
+export const EVENTS: Readonly<Record<string, readonly [type: ChangeType, api: string]>> = {
   "Put Blob (block blob)": ["BlobCreated", "PutBlob"],
   "Put Blob (append blob)": ["BlobCreated", "PutBlob"],
   "Put Blob (page blob)": ["BlobCreated", "PutBlob"],

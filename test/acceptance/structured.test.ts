@@ -158,3 +158,26 @@ test("structured messages: what cannot be meant is refused", async () => {
   };
   assertReply(await send(server, elsewhere), 400, "UnsupportedHeader");
 });
+
+test("structured messages: appends and pages take them too", async () => {
+  const content = bytes(512);
+  const kinds: [type: string, comp: string, headers: Record<string, string>][] = [
+    ["AppendBlob", "appendblock", {}],
+    ["PageBlob", "page", { "x-ms-page-write": "update", "x-ms-range": "bytes=0-511" }],
+  ];
+  for (const [type, comp, more] of kinds) {
+    const path = `/framed/${comp}`;
+    const made = { "x-ms-blob-type": type, "x-ms-blob-content-length": "512" };
+    const { "x-ms-blob-content-length": _size, ...plain } = made;
+    const create = type === "PageBlob" ? made : plain;
+    assertReply(await send(server, { method: "PUT", path, headers: create }), 201);
+    const write = { method: "PUT", path, query: { comp } };
+    const wrong = message(content, { sum: "AAAAAAAAAAE=" });
+    const refused = await send(server, { ...write, headers: headers(512, more), body: wrong });
+    assertReply(refused, 400, "Crc64Mismatch");
+    const body = message(content);
+    const taken = await send(server, { ...write, headers: headers(512, more), body });
+    assert.equal(assertReply(taken, 201).headers["x-ms-structured-body"], FORM);
+    assert.ok((await getBlob(server, path)).body.equals(content), type);
+  }
+});
