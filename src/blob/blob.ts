@@ -190,6 +190,7 @@ export const setBlobProperties = writeOperation({
   name: "Set Blob Properties",
   match: { method: "PUT", on: "blob", comp: "properties" },
   allow: { sas: "w", resource: "o" },
+  heeds: CUSTOMER_KEY_HEADERS,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input(request) {
     const pages = pagePropertiesOf(request);
@@ -198,7 +199,9 @@ export const setBlobProperties = writeOperation({
     const isKept = pages !== undefined && Object.keys(headers).length === 0;
     return { pages, headers: isKept ? undefined : headers };
   },
-  async apply({ tx, place, found, input, around }) {
+  async apply({ tx, request, place, found, input, around }) {
+    // Properties are not encrypted, so no key is needed; but one that comes along must be right.
+    if (request.customerKey !== undefined) refuseOtherKey(found.customerKey, request);
     refuseIncremental(found);
     refuseFixed(found, tx.now);
     const { pages, headers = found.headers } = input;

@@ -322,14 +322,21 @@ function previousOf(request: Request): Tick | undefined {
 function snapshotAt({ endpoint, names }: Request, text: string): Tick {
   const url = URL.parse(text);
   const tick = parseTickText(url?.searchParams.get("snapshot") ?? "");
-  const own = URL.parse(endpoint + names.map(encodeURI).join("/"));
-  if (url === null || own === null || tick === undefined) {
-    throw invalidHeader("x-ms-previous-snapshot-url", text);
-  }
-  if (decodeURI(url.pathname) !== decodeURI(own.pathname)) {
+  if (url === null || tick === undefined) throw invalidHeader("x-ms-previous-snapshot-url", text);
+  const own = (URL.parse(endpoint)?.pathname ?? "/") + names.join("/");
+  if (decoded(url.pathname) !== own) {
     throw new StorageError("PreviousSnapshotOperationNotSupported");
   }
   return tick;
+}
+
+/** A path without its escapes; undefined if they are none. */
+function decoded(path: string): string | undefined {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Where a list goes on, and how long it may be; before lists came in parts it has no bound. */

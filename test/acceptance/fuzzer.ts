@@ -275,6 +275,10 @@ const HEADERS: Record<string, readonly string[]> = {
   "x-ms-blob-condition-maxsize": NUMBERS,
   "x-ms-if-sequence-number-le": NUMBERS,
   "x-ms-page-write": ["update", "clear", "x"],
+  "x-ms-previous-snapshot-url": [
+    ...["x", "", "http://127.0.0.1/%E0%A4%A?snapshot=2020-11-16T00:00:00.1234567Z"],
+    `http://127.0.0.1/devstoreaccount1/${CONTAINER}/page?snapshot=2020-11-16T00:00:00.1234567Z`,
+  ],
   "x-ms-access-tier": ["Hot", "Cool", "Archive", "P10", "x", ""],
   "x-ms-rehydrate-priority": ["High", "x"],
   "x-ms-delete-snapshots": ["include", "only", "x", ""],
@@ -422,6 +426,7 @@ const TEMPLATES: readonly ((random: Random) => Template)[] = [
     body: blockList,
   }),
   (random) => ({ method: "GET", path: blobIn(random), query: { comp: "blocklist" } }),
+  () => ({ method: "GET", path: `/${CONTAINER}/page`, query: { comp: "pagelist" } }),
   (random) => ({ method: "PUT", path: blobIn(random), query: { comp: "metadata" } }),
   (random) => ({ method: "PUT", path: blobIn(random), query: { comp: "properties" } }),
   (random) => ({ method: "PUT", path: blobIn(random), query: { comp: "snapshot" } }),

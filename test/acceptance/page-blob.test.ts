@@ -406,6 +406,59 @@ test("PageBlobClient: create, uploadPages, clearPages, resize, updateSequenceNum
   assert.equal(await blob.exists(), false);
 });
 
+test("Put Page (update): pages are encrypted with a customer's key, and read with it alone", async () => {
+  const path = "/pages/sealed";
+  const keyOf = (fill: number) => {
+    const key = Buffer.alloc(32, fill);
+    return {
+      "x-ms-encryption-key": key.toString("base64"),
+      "x-ms-encryption-key-sha256": createHash("sha256").update(key).digest("base64"),
+      "x-ms-encryption-algorithm": "AES256",
+    };
+  };
+  const mine = keyOf(1);
+  const sum = mine["x-ms-encryption-key-sha256"];
+  const size = MIB;
+  const made = await p.putPageBlob(server, path, size, mine);
+  assert.equal(made.headers["x-ms-encryption-key-sha256"], sum);
+  const model = Buffer.alloc(size);
+  const write = async (start: number, body: Buffer) => {
+    const reply = await p.putPage(server, path, start, body, mine);
+    assert.equal(reply.headers["x-ms-encryption-key-sha256"], sum);
+    body.copy(model, start);
+  };
+  await write(100 * KIB, b.bytes(300 * KIB, 1));
+  await write(0, b.bytes(16 * KIB, 2));
+  await write(4 * KIB, b.bytes(2 * KIB, 3));
+  await write(200 * KIB, b.bytes(PAGE, 4));
+  b.assertReply(await p.tryClearPage(server, path, 300 * KIB, KIB, mine), 201);
+  model.fill(0, 300 * KIB, 301 * KIB);
+  const whole = b.assertReply(await b.getBlob(server, path, { headers: mine }), 200);
+  assert.ok(whole.body.equals(model));
+  for (const [start, count] of [
+    [5_000, 3],
+    [4 * KIB + 1, 20 * KIB],
+    [150 * KIB + 7, 160 * KIB],
+  ] as const) {
+    const headers = { ...mine, "x-ms-range": p.rangeText(start, count) };
+    const part = b.assertReply(await b.getBlob(server, path, { headers }), 206);
+    assert.ok(part.body.equals(model.subarray(start, start + count)), `${count} from ${start}`);
+  }
+  const page = Buffer.alloc(PAGE);
+  const none = "BlobUsesCustomerSpecifiedEncryption";
+  const other = "BlobCustomerSpecifiedEncryptionMismatch";
+  b.assertReply(await p.tryPutPage(server, path, 0, page), 409, none);
+  b.assertReply(await p.tryPutPage(server, path, 0, page, keyOf(2)), 409, other);
+  b.assertReply(await b.getBlob(server, path), 409, none);
+  const resize = { "x-ms-blob-content-length": "512" };
+  const wrong = { headers: { ...resize, ...keyOf(2) } };
+  b.assertReply(await b.putComp(server, path, "properties", wrong), 409, other);
+  b.assertReply(
+    await b.putComp(server, path, "properties", { headers: { ...resize, ...mine } }),
+    200,
+  );
+});
+
 test("Put Page From URL: pages of another blob, checked by sum and condition", async () => {
   const source = "/pages/url-source";
   const data = b.bytes(16 * PAGE, 9);
