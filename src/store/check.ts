@@ -171,6 +171,14 @@ async function checkLayers(engine: Engine, problem: (line: string) => void): Pro
       if (count !== value.contents) {
         problem(`layer ${id}: ${count} contents begin at it, ${value.contents} are counted`);
       }
+      const onIt = await engine.read((tx) =>
+        layers.walk(tx, [number], { limit: Number.MAX_SAFE_INTEGER }),
+      );
+      if (onIt.length - 1 !== value.children) {
+        problem(
+          `layer ${id}: ${onIt.length - 1} layers stand on it, ${value.children} are counted`,
+        );
+      }
       const { parent } = value;
       if (parent === undefined) return;
       const isKnown = await engine.read((tx) => layers.get(tx, idOf(parent), number));

@@ -16,8 +16,10 @@ export type SparseRecord = { readonly top: string };
 export type LayerRecord = {
   readonly rows: string;
   readonly parent?: string;
-  /** How many contents begin here; the layers that stand on it have rows of their own beside this record. */
+  /** How many contents begin here. */
   readonly contents: number;
+  /** How many layers stand on it; each has a row of its own beside this record. */
+  readonly children: number;
   readonly whole?: { readonly rows: string; readonly done?: number };
 };
 

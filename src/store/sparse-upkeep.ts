@@ -1,9 +1,18 @@
 import type { Instant } from "../base/time.ts";
 import type { Engine, WriteTx } from "../engine/engine.ts";
+import { CorruptFile } from "../engine/files.ts";
 import type { Contents, Opened, Staged } from "./content.ts";
 import { garbage, layers, sparseParts, worn } from "./keys.ts";
 import { TOUCHED_MAX } from "./sparse.ts";
-import { findLayer, layerOf, link, putLayer, stackOf, unlink } from "./sparse-layers.ts";
+import {
+  findLayer,
+  firstChild,
+  layerOf,
+  link,
+  putLayer,
+  stackOf,
+  unlink,
+} from "./sparse-layers.ts";
 import type { SparseGarbage } from "./sparse-records.ts";
 import {
   clipped,
@@ -14,7 +23,7 @@ import {
   OFFSET_END,
   overlapping,
   type Placed,
-  partsAround,
+  partsNear,
   putPart,
   REGION_SIZE,
   SMALL_SIZE,
@@ -29,8 +38,9 @@ const MERGED_PARTS_MIN = 4;
 const MERGED_PARTS_MAX = 512;
 /** A region that was written to in this time may be written to again, and is left alone. */
 const QUIET_MS = 3_000;
-/** How many worn regions are looked at in one go. */
+/** How many worn regions are looked at in one go, and how many of them are merged. */
 const REGIONS_MAX = 1024;
+const MERGES_MAX = 32;
 const BATCH = 64;
 
 /** One step of the work that a garbage record asks for; whether it is done, or has to wait for a reader. */
@@ -57,25 +67,25 @@ async function takenApart(tx: WriteTx, contents: Contents, rows: bigint) {
 
 /** Removes a layer that nothing stands on, or makes it one with the only layer that does. */
 async function settled(tx: WriteTx, contents: Contents, id: string) {
-  const found = await findLayer(tx, id);
-  if (found === undefined) return "done";
-  const { layer, children } = found;
-  const [child] = children;
-  if (layer.contents > 0 || children.length > 1) return "done";
+  const layer = await findLayer(tx, id);
+  if (layer === undefined || layer.contents > 0 || layer.children > 1) return "done";
   if (contents.sparse.isHeld(id)) return "held";
   const drop = (rows: string) => garbage.put(tx, [tx.tick()], { rows });
   const { parent, whole } = layer;
+  const child = await firstChild(tx, id);
   if (child === undefined) {
     layers.delete(tx, idOf(id), 0n);
     drop(layer.rows);
     if (whole !== undefined) drop(whole.rows);
     if (parent === undefined) return "done";
     unlink(tx, parent, id);
+    const below = await layerOf(tx, parent);
+    putLayer(tx, parent, { ...below, children: below.children - 1 });
     garbage.put(tx, [tx.tick()], { layer: parent });
     return "done";
   }
   // The upper one's parts go down, a few at a time; what both show together stays the same throughout.
-  const { layer: upper } = await layerOf(tx, child);
+  const upper = await layerOf(tx, child);
   if (whole !== undefined) {
     drop(whole.rows);
     putLayer(tx, id, withoutWhole(layer));
@@ -114,7 +124,7 @@ async function movedDown(
     if (touched > TOUCHED_MAX) return false;
     const part: Placed = { offset: Number(key[1]), ...value };
     const asked = { from: part.offset, to: endOf(part), limit: TOUCHED_MAX };
-    const around = await partsAround(tx, laying.rows, asked);
+    const around = await partsNear(tx, laying.rows, asked);
     const below = overlapping(around, asked.from, asked.to);
     touched += below.length;
     const beyond = below[TOUCHED_MAX];
@@ -133,7 +143,7 @@ async function movedDown(
 
 /** Gives a layer some more of its parents' bytes; nobody writes to it meanwhile, because it stands between. */
 async function completed(tx: WriteTx, contents: Contents, id: string) {
-  const layer = (await findLayer(tx, id))?.layer;
+  const layer = await findLayer(tx, id);
   if (layer?.whole?.done === undefined) return "done";
   const { rows, done } = layer.whole;
   const view = await viewOf(tx, await stackOf(tx, id), {
@@ -173,6 +183,7 @@ export async function mergeWorn(
   },
 ): Promise<Uint8Array | undefined> {
   let from = after;
+  let merges = 0;
   for (let count = 0; count < REGIONS_MAX && !isStopped(); ) {
     const marks = await options.engine.read((tx) =>
       worn.walk(tx, [], { limit: BATCH, ...(from === undefined ? {} : { from }) }),
@@ -181,8 +192,12 @@ export async function mergeWorn(
       from = Buffer.concat([worn.packed(key), Buffer.of(0)]);
       if (isStopped()) return from;
       if (value.at + QUIET_MS > now) continue;
+      if (++merges > MERGES_MAX) return worn.packed(key);
       const [rows, region] = key;
-      await mergeRegion(options, rows, Number(region), isStopped);
+      await mergeRegion(options, rows, Number(region), isStopped).catch((error) => {
+        if (!(error instanceof CorruptFile)) throw error; // who reads it is told; here it is left alone
+      });
+      if (isStopped()) return worn.packed(key);
       await options.engine.write(async (tx) => {
         const mark = await worn.get(tx, ...key);
         if (mark?.at === value.at) worn.delete(tx, ...key);

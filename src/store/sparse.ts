@@ -24,7 +24,7 @@ import {
   OFFSET_END,
   overlapping,
   type Placed,
-  partsAround,
+  partsNear,
   viewOf,
 } from "./sparse-rows.ts";
 
@@ -77,14 +77,14 @@ export class SparseContents {
   /** A content that is one hole. */
   create(tx: WriteTx): Sparse {
     const top = tx.tick().toString(16);
-    putLayer(tx, top, { rows: top, contents: 1 });
+    putLayer(tx, top, { rows: top, contents: 1, children: 0 });
     return this.#made(tx, top);
   }
 
   /** Another content with the same bytes; both may be written from now on, and neither sees the other's. */
   async fork(tx: WriteTx, sparse: Sparse): Promise<Sparse> {
     const top = await topOf(tx, sparse);
-    const { layer } = await layerOf(tx, top);
+    const layer = await layerOf(tx, top);
     putLayer(tx, top, { ...layer, contents: layer.contents + 1 });
     return this.#made(tx, top);
   }
@@ -92,7 +92,7 @@ export class SparseContents {
   /** The owner is gone; the background takes apart what nobody else needs. */
   async release(tx: WriteTx, sparse: Sparse): Promise<void> {
     const top = await topOf(tx, sparse);
-    const { layer } = await layerOf(tx, top);
+    const layer = await layerOf(tx, top);
     putLayer(tx, top, { ...layer, contents: layer.contents - 1 });
     if (layer.contents === 1) garbage.put(tx, [tx.tick()], { layer: top });
     sparses.delete(tx, idOf(sparse.sparse));
@@ -221,19 +221,19 @@ export class SparseContents {
 
   async #lay(tx: WriteTx, sparse: Sparse, part: Placed): Promise<void> {
     const top = await topOf(tx, sparse);
-    const { layer, children } = await layerOf(tx, top);
+    const layer = await layerOf(tx, top);
     const asked = { from: part.offset, to: endOf(part), limit: TOUCHED_MAX };
     const counts = this.#chunks;
-    const isAlone = layer.contents === 1 && children.length === 0;
+    const isAlone = layer.contents === 1 && layer.children === 0;
     if (isAlone && layer.whole === undefined && !this.isHeld(top)) {
       const rows = idOf(layer.rows);
-      const around = await partsAround(tx, rows, asked);
+      const around = await partsNear(tx, rows, asked);
       if (overlapping(around, asked.from, asked.to).length <= TOUCHED_MAX) {
         await layPart(tx, { counts, rows, holes: layer.parent !== undefined }, part, around);
         return;
       }
     }
-    const rows = await putOnTop(tx, sparse, { top, layer, children });
+    const rows = await putOnTop(tx, sparse, { top, layer });
     await layPart(tx, { counts, rows, holes: true }, part, []);
   }
 
