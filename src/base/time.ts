@@ -35,10 +35,18 @@ export function httpDate(at: Instant): string {
   return lastText;
 }
 
-/** ISO 8601 with seven digits of a second: how snapshots and versions are named. */
+const TICKS_PER_SECOND = 10_000_000n;
+let lastTickSecond: bigint | undefined;
+let lastTickText = "";
+
+/** ISO 8601 with seven digits of a second: how snapshots and versions are named. Most share the last one's second. */
 export function tickText(tick: Tick): string {
-  const seconds = new Date(instantOf(tick)).toISOString().slice(0, 19);
-  return `${seconds}.${(tick % 10_000_000n).toString().padStart(7, "0")}Z`;
+  const second = tick / TICKS_PER_SECOND;
+  if (second !== lastTickSecond) {
+    lastTickText = new Date(instantOf(tick)).toISOString().slice(0, 19);
+    lastTickSecond = second;
+  }
+  return `${lastTickText}.${String(tick % TICKS_PER_SECOND).padStart(7, "0")}Z`;
 }
 
 const TICK_TEXT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{7})Z$/;

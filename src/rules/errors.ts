@@ -342,6 +342,38 @@ export const errors = {
   MessageTooLarge: [400, "The message exceeds the maximum allowed size."],
   QueueAlreadyExists: [409, "The specified queue already exists."],
   QueueNotFound: [404, "The specified queue does not exist."],
+
+  // Table service
+  AtomFormatNotSupported: [415, "Atom format is not supported."],
+  CommandsInBatchActOnDifferentPartitions: [
+    400,
+    "All commands in a batch must operate on same entity group.",
+  ],
+  DuplicatePropertiesSpecified: [400, "A property is specified more than one time."],
+  EntityAlreadyExists: [409, "The specified entity already exists."],
+  EntityTooLarge: [400, "The entity is larger than the maximum size permitted."],
+  InvalidDuplicateRow: [
+    400,
+    "A command with the same RowKey is already present in the batch. An entity can appear only once in a batch.",
+  ],
+  KeyValueTooLarge: [400, "The value of a key is larger than the maximum size permitted."],
+  MediaTypeNotSupported: [415, "None of the provided media types are supported."],
+  MethodNotAllowed: [405, "The requested method is not allowed on the specified resource."],
+  NotImplemented: [501, "The requested operation is not implemented on the specified resource."],
+  PropertiesNeedValue: [400, "Values have not been specified for all properties in the entity."],
+  PropertyNameInvalid: [400, "The property name is invalid."],
+  PropertyNameTooLong: [400, "The property name exceeds the maximum allowed length."],
+  PropertyValueTooLarge: [400, "The property value is larger than the maximum size permitted."],
+  TableAlreadyExists: [409, "The table specified already exists."],
+  TableNotFound: [404, "The table specified does not exist."],
+  TooManyProperties: [400, "The entity contains more properties than allowed."],
+  UpdateConditionNotSatisfied: [
+    412,
+    "The update condition specified in the request was not satisfied.",
+  ],
+  XMethodIncorrectCount: [400, "More than one X-HTTP-Method is specified."],
+  XMethodIncorrectValue: [400, "The specified X-HTTP-Method is invalid."],
+  XMethodNotUsingPost: [400, "The request uses X-HTTP-Method with an HTTP verb other than POST."],
 } as const satisfies Record<string, readonly [status: number, message: string, wire?: string]>;
 
 export type ErrorCode = keyof typeof errors;
@@ -356,17 +388,27 @@ export class StorageError extends Error {
   /** Another status than the table's, where it depends on the case. */
   readonly status: number;
 
-  constructor(code: ErrorCode, details: ErrorDetails = {}, status: number = errors[code][0]) {
+  /** `message` says more than the code's own sentence, where Azure does. */
+  constructor(
+    code: ErrorCode,
+    details: ErrorDetails = {},
+    status: number = errors[code][0],
+    message: string = errors[code][1],
+  ) {
     // A refusal is an answer, not a fault: no stack is worth gathering for it.
     const limit = Error.stackTraceLimit;
     Error.stackTraceLimit = 0;
-    super(errors[code][1]);
+    super(message);
     Error.stackTraceLimit = limit;
     this.code = code;
     this.details = details;
     this.status = status;
   }
 }
+
+/** An error with a sentence of its own. */
+export const explained = (code: ErrorCode, message: string): StorageError =>
+  new StorageError(code, {}, errors[code][0], message);
 
 /** Throws what a rule found wrong, if it found anything. */
 export function refuse(code: ErrorCode | undefined): void {
