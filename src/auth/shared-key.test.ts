@@ -347,3 +347,57 @@ test("isSigned(): an x-ms header sent twice is refused with 400", () => {
     );
   }
 });
+
+// d.3: tables sign no headers but the date, which stands there in either form, and of the query only comp.
+const tableSent: Sent = {
+  method: "POST",
+  rawPath: `/${account}/People(PartitionKey='a%20b',RowKey='%27')`,
+  parameters: [
+    ["timeout", "5"],
+    ["comp", "acl"],
+  ],
+  headers: [
+    ["x-ms-date", "Mon, 16 Nov 2026 03:00:00 GMT"],
+    ["x-ms-version", "2019-02-02"],
+    ["Content-Type", "application/json"],
+    ["Content-MD5", "sum"],
+    ["If-Match", "*"],
+  ],
+};
+const tableResource = `/${account}${tableSent.rawPath}?comp=acl`;
+const tableDate = "Mon, 16 Nov 2026 03:00:00 GMT";
+const datedSent: Sent = { ...tableSent, headers: [["Date", tableDate]], parameters: [] };
+const bareResource = `/${account}${tableSent.rawPath}`;
+const tableRows: [what: string, sent: Sent, scheme: Scheme, text: string, want: boolean][] = [
+  [
+    "Shared Key",
+    tableSent,
+    "SharedKey",
+    `POST\nsum\napplication/json\n${tableDate}\n${tableResource}`,
+    true,
+  ],
+  ["Shared Key Lite", tableSent, "SharedKeyLite", `${tableDate}\n${tableResource}`, true],
+  ["the Date header", datedSent, "SharedKey", `POST\n\n\n${tableDate}\n${bareResource}`, true],
+  ["the Date header, Lite", datedSent, "SharedKeyLite", `${tableDate}\n${bareResource}`, true],
+  [
+    "another verb",
+    tableSent,
+    "SharedKey",
+    `PUT\nsum\napplication/json\n${tableDate}\n${tableResource}`,
+    false,
+  ],
+  ["no date", tableSent, "SharedKey", `POST\nsum\napplication/json\n\n${tableResource}`, false],
+  [
+    "all parameters",
+    tableSent,
+    "SharedKeyLite",
+    `${tableDate}\n${bareResource}?comp=acl&timeout=5`,
+    false,
+  ],
+];
+for (const [what, sent, scheme, text, want] of tableRows) {
+  test(`isSigned(): of tables, ${what}`, () => {
+    const signed = { ...request(sent), service: "table" };
+    assert.equal(isSigned(signed, scheme, sign(text), key), want);
+  });
+}

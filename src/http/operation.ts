@@ -7,7 +7,7 @@ import type { Instant, Tick } from "../base/time.ts";
 import type { XmlElement } from "../base/xml.ts";
 import type { ReadTx, WriteTx } from "../engine/engine.ts";
 import type { Conditions, ConditionUse, Versioned } from "../rules/conditions.ts";
-import type { ErrorCode } from "../rules/errors.ts";
+import type { ErrorCode, ErrorDetails } from "../rules/errors.ts";
 import type { Lease, LeaseCodes } from "../rules/lease.ts";
 import type { Tags } from "../rules/tags.ts";
 import type { ServiceVersion } from "../rules/versions.ts";
@@ -17,9 +17,10 @@ import type { Message } from "./parse.ts";
 export type { Service };
 
 /** What a URL names; which of them there are is each service's own. */
-export type Level = "service" | BlobLevel | QueueLevel;
+export type Level = "service" | BlobLevel | QueueLevel | TableLevel;
 export type BlobLevel = "container" | "blob";
 export type QueueLevel = "queue" | "messages" | "message";
+export type TableLevel = "tables" | "table" | "entities" | "entity" | "batch" | "metadata";
 
 /** What a path stands for: a level, and the names on the way to it. */
 export type Place = { readonly level: Level; readonly names: readonly string[] };
@@ -31,9 +32,20 @@ export type ServiceDefinition = {
   readonly operations: readonly Operation[];
   /** What the parts of a path, after the account, stand for. */
   place(segments: readonly string[], query: ReadonlyMap<string, string>): Place;
+  /** The verb that is meant, where a header may stand in for the one that was sent. */
+  verb?(method: string, header: (name: string) => string | undefined): string;
+  /** How an error is written to a request for this URL; as XML where the service does not say. */
+  errorBody?(url: string): ErrorBody | undefined;
   /** Throws where nobody from outside may do this, whoever it is. */
   refuse?(operation: Operation, request: Request): void;
 };
+
+/** Writes an error's body; `text` is its message with the request's id and time. */
+export type ErrorBody = (error: {
+  readonly code: string;
+  readonly text: string;
+  readonly details: ErrorDetails;
+}) => { readonly type: string; readonly body: string };
 
 /** A parsed request: what the wire said. Headers of one operation only are read by its `input`. */
 export type Request = {
@@ -78,6 +90,16 @@ export type RequestBody = {
   stream(): ByteStream;
 };
 
+/** Thrown by `apply` to answer with a reply and yet write nothing: a refusal that is not the whole reply. */
+export class Refused extends Error {
+  readonly reply: Reply;
+
+  constructor(reply: Reply) {
+    super("refused");
+    this.reply = reply;
+  }
+}
+
 export type HeaderValue = string | number | boolean | undefined;
 
 /** What goes back; a header that is undefined is left out. */
@@ -111,8 +133,8 @@ export type Target<P, R extends Guarded> = {
 
 export type Guard<P, R extends Guarded> = {
   readonly on: Target<P, R>;
-  /** How conditional headers are judged; "none" refuses them. */
-  readonly conditions: ConditionUse | "none";
+  /** How conditional headers are judged; "none" refuses them, "own" leaves them to the operation. */
+  readonly conditions: ConditionUse | "none" | "own";
   /** What stands before the names of the conditional headers, if it is not nothing. */
   readonly prefix?: string;
   /** Whether a held lease must be named ("guarded"), may be ("free"), or is the operation's own matter. */

@@ -130,6 +130,17 @@ const addresses: [what: string, host: string, url: string, want: Partial<Address
     { parameters: [["prefix", "a+b"]] },
   ],
   [
+    "a plus in an option of OData is a space",
+    PATH_HOST,
+    "/abc?$filter=a+eq+%271%2B2%27&%24top=1",
+    {
+      parameters: [
+        ["$filter", "a eq '1+2'"],
+        ["$top", "1"],
+      ],
+    },
+  ],
+  [
     "parameters without a value, and none",
     PATH_HOST,
     "/abc?a&b=&&c=d=e",

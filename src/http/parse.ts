@@ -74,7 +74,8 @@ function pathOf(target: string): string {
   return match[1] ?? "/";
 }
 
-function decoded(text: string): string {
+/** A part of a URL without its percent signs. */
+export function decoded(text: string): string {
   if (!text.includes("%")) return text;
   try {
     return decodeURIComponent(text);
@@ -83,13 +84,16 @@ function decoded(text: string): string {
   }
 }
 
-function parseQuery(text: string): [string, string][] {
+/** Parameters in their order, names in lower case. */
+export function parseQuery(text: string): [string, string][] {
   const pairs: [string, string][] = [];
   for (const pair of text.split("&")) {
     if (pair === "") continue;
     const at = pair.indexOf("=");
-    const name = at === -1 ? pair : pair.slice(0, at);
-    pairs.push([decoded(name).toLowerCase(), at === -1 ? "" : decoded(pair.slice(at + 1))]);
+    const name = decoded(at === -1 ? pair : pair.slice(0, at)).toLowerCase();
+    const value = at === -1 ? "" : pair.slice(at + 1);
+    // SDKs write the spaces of OData's options as forms do, where they add a signature to the URL.
+    pairs.push([name, decoded(name.startsWith("$") ? value.replaceAll("+", " ") : value)]);
   }
   return pairs;
 }
@@ -143,7 +147,7 @@ export function parseRequest(
   if (timeout !== undefined && !/^\d{1,9}$/.test(timeout)) throw invalidQuery("timeout", timeout);
   return {
     ...ids,
-    method: incoming.method ?? "GET",
+    method: verbOf(service, incoming.method ?? "GET", header),
     service: service.name,
     account: address.account,
     ...service.place(address.segments, query),
@@ -161,6 +165,12 @@ export function parseRequest(
     headersFrom: (prefix) => headersFrom(incoming.rawHeaders, prefix),
   };
 }
+
+const verbOf = (
+  service: ServiceDefinition,
+  method: string,
+  header: (name: string) => string | undefined,
+): string => service.verb?.(method, header) ?? method;
 
 const KEY_HEADERS = ["key", "key-sha256", "algorithm"].map((name) => `x-ms-encryption-${name}`);
 

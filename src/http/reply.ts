@@ -4,7 +4,7 @@ import type { ByteStream } from "../base/bytes.ts";
 import { escapeXml, XML_DECLARATION } from "../base/xml.ts";
 import { type CorsReply, exposedNames } from "../rules/cors.ts";
 import { errors, type StorageError } from "../rules/errors.ts";
-import type { HeaderValue, Reply } from "./operation.ts";
+import type { ErrorBody, HeaderValue, Reply } from "./operation.ts";
 
 /** What every reply carries, whatever became of the request. */
 export type Envelope = {
@@ -103,27 +103,40 @@ async function drained(outgoing: ServerResponse): Promise<void> {
   }
 }
 
-/** An error as Azure writes it: code in a header, and in XML with the request's id and time. */
-export function errorReply(
-  { code, details, status }: Pick<StorageError, "code" | "details" | "status">,
-  requestId: string,
-  now?: Date,
-): Reply & { readonly body: string } {
-  const [, message, wire] = errors[code] as readonly [number, string, string?];
-  // Details whose names are those of headers go there, the others into the XML.
-  const all = Object.entries(details);
-  const responseHeaders = Object.fromEntries(all.filter(([name]) => name.includes("-")));
-  const more = all
-    .filter(([name]) => !name.includes("-"))
+/** The message as Azure sends it, with what is needed to find the request in a log. */
+export function errorText(message: string, requestId: string, now?: Date): string {
+  const time = now === undefined ? "" : `\nTime:${now.toISOString().replace("Z", "0000Z")}`;
+  return `${message}\nRequestId:${requestId}${time}`;
+}
+
+const errorXml: ErrorBody = ({ code, text, details }) => {
+  const more = Object.entries(details)
     .map(([name, value]) => `<${name}>${escapeXml(value)}</${name}>`)
     .join("");
-  const time = now === undefined ? "" : `\nTime:${now.toISOString().replace("Z", "0000Z")}`;
-  const text = `${message}\nRequestId:${requestId}${time}`;
-  const body = `${XML_DECLARATION}<Error><Code>${wire ?? code}</Code><Message>${escapeXml(text)}</Message>${more}</Error>`;
+  const body = `${XML_DECLARATION}<Error><Code>${code}</Code><Message>${escapeXml(text)}</Message>${more}</Error>`;
+  return { type: "application/xml", body };
+};
+
+/** An error as Azure writes it: code in a header, and in the body with the request's id and time. */
+export function errorReply(
+  { code, details, status, message }: Pick<StorageError, "code" | "details" | "status" | "message">,
+  requestId: string,
+  now?: Date,
+  write: ErrorBody = errorXml,
+): Reply & { readonly body: string } {
+  const [, , wire = code] = errors[code] as readonly [number, string, string?];
+  // Details whose names are those of headers go there, the others into the body.
+  const all = Object.entries(details);
+  const responseHeaders = Object.fromEntries(all.filter(([name]) => name.includes("-")));
+  const { type, body } = write({
+    code: wire,
+    text: errorText(message, requestId, now),
+    details: Object.fromEntries(all.filter(([name]) => !name.includes("-"))),
+  });
   const headers = {
-    "x-ms-error-code": wire ?? code,
+    "x-ms-error-code": wire,
     ...responseHeaders,
-    "Content-Type": "application/xml",
+    "Content-Type": type,
     "Content-Length": Buffer.byteLength(body),
   };
   return { status, headers, body };
@@ -133,10 +146,11 @@ export function sendError(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   envelope: Envelope,
-  error: Pick<StorageError, "code" | "details" | "status">,
+  error: Pick<StorageError, "code" | "details" | "status" | "message">,
   now: Date,
+  write?: ErrorBody,
 ): void {
-  const { status, headers, body } = errorReply(error, envelope.requestId, now);
+  const { status, headers, body } = errorReply(error, envelope.requestId, now, write);
   const hasBody = incoming.method !== "HEAD" && status !== 304;
   const sent = hasBody
     ? headers

@@ -17,6 +17,7 @@ import {
   type Guard,
   type Guarded,
   type Operation,
+  Refused,
   type Reply,
   type Request,
   type Surroundings,
@@ -115,6 +116,7 @@ async function runPlain(
     );
   } catch (error) {
     around.contents.discard(received.staged);
+    if (error instanceof Refused) return error.reply;
     throw error;
   }
 }
@@ -131,12 +133,14 @@ type Judged = { readonly conditions: Conditions; readonly tags: TagExpression | 
 
 function judgedBy(request: Request, guard: Guard<unknown, Guarded>): Judged {
   let { conditions } = request;
+  const tags = tagCondition(request.header, "x-ms-if-tags");
+  if (guard.conditions === "own") return { conditions, tags };
   if (conditions !== noConditions && (guard.conditions === "none" || guard.prefix !== undefined)) {
     throw new StorageError("ConditionHeadersNotSupported");
   }
   if (guard.prefix !== undefined) conditions = parseConditions(request.header, guard.prefix);
   if (guard.conditions !== "none") refuse(unusableConditions(conditions, guard.conditions));
-  return { conditions, tags: tagCondition(request.header, "x-ms-if-tags") };
+  return { conditions, tags };
 }
 
 /**
@@ -163,7 +167,9 @@ async function guarded(
     const state = found === undefined ? available : leaseAt(found.lease, tx.now);
     refuse(failedLease(state, request.leaseId, lease, on.leaseCodes));
   }
-  if (conditions !== "none") refuse(failedCondition(judged.conditions, found, conditions));
+  if (conditions !== "none" && conditions !== "own") {
+    refuse(failedCondition(judged.conditions, found, conditions));
+  }
   if (judged.tags !== undefined && !meetsTags(judged.tags, found?.tags)) {
     throw new StorageError("ConditionNotMet");
   }

@@ -207,7 +207,7 @@ class Door {
       rawPath: address.rawPath,
       parameters: address.parameters,
       rawHeaders: message.rawHeaders,
-      method: parsed.method,
+      method: message.method ?? "GET",
       version: parsed.version,
       header: parsed.header,
       service: parsed.service,
@@ -227,7 +227,7 @@ class Door {
     envelope: Envelope,
     error: unknown,
   ): void {
-    const { log, clock } = this.#options;
+    const { log, clock, service } = this.#options;
     if (!(error instanceof StorageError || error instanceof ClientGone)) {
       const fault = error instanceof Error ? error : new Error(String(error));
       log.error("a request failed", { requestId: envelope.requestId, error: fault.stack });
@@ -245,7 +245,8 @@ class Door {
     // waits to be told to send its body is not told, and the connection ends.
     if (incoming.headers.expect === undefined) incoming.resume();
     else if (!incoming.complete) outgoing.shouldKeepAlive = false;
-    sendError(incoming, outgoing, envelope, answer, new Date(clock.now()));
+    const write = service.errorBody?.(incoming.url ?? "");
+    sendError(incoming, outgoing, envelope, answer, new Date(clock.now()), write);
   }
 
   #tell(

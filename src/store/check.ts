@@ -16,6 +16,7 @@ import {
 } from "./keys.ts";
 import type { BlobRecord, Chunk, Content } from "./records.ts";
 import { idOf } from "./sparse-rows.ts";
+import { checkTables } from "./table-check.ts";
 
 /**
  * Reads every byte that a record names and compares sums, counts references and messages, and looks for files
@@ -113,6 +114,7 @@ export async function check(
     },
   );
   records += await checkQueues(engine, problem);
+  records += await checkTables(engine, problem);
   const named = new Set<string>();
   await each(
     engine,

@@ -28,7 +28,8 @@ import {
   sparsePart,
   type WornRecord,
 } from "./sparse-records.ts";
-import { instant, number, subspace, text } from "./subspace.ts";
+import { instant, number, ordinal, subspace, text } from "./subspace.ts";
+import { entityRecord, tableIdRecord, tableRecord } from "./table-records.ts";
 
 /**
  * Every key the server writes, in this one place. The numbers are on disk: add, never reuse.
@@ -62,6 +63,10 @@ import { instant, number, subspace, text } from "./subspace.ts";
  *  42 queue name   generation                          -> QueueName           whose messages have that number
  *  43 message      generation, visible at, tick        -> MessageRecord       in the order they are handed out
  *  44 expiry       expires at, generation, number      -> MessagePlace        none if it never expires
+ *
+ *  50 table        account, name in lower case         -> TableRecord
+ *  51 table id     account, name in lower case         -> number              of the table with that name
+ *  52 entity       table id, partition key, row key    -> EntityRecord        sorted by UTF-16 code units
  */
 export const services = subspace(1, [text, text], serviceRecord);
 export const containers = subspace(2, [text, text], containerRecord);
@@ -91,3 +96,7 @@ export const queueStates = subspace(41, [text, text], queueStateRecord);
 export const queueNames = subspace(42, [number], queueNameRecord);
 export const messages = subspace(43, [number, instant, number], messageRecord);
 export const expiries = subspace(44, [instant, number, number], messagePlaceRecord);
+
+export const tables = subspace(50, [text, text], tableRecord);
+export const tableIds = subspace(51, [text, text], tableIdRecord);
+export const entities = subspace(52, [number, ordinal, ordinal], entityRecord);

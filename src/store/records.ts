@@ -180,6 +180,7 @@ export type GarbageRecord =
   | { readonly list: string }
   | { readonly container: string; readonly account?: string }
   | { readonly messages: string }
+  | { readonly table: string }
   | SparseGarbage;
 
 /** What time alone removes: a softly deleted state, a deleted container, a blob that expires. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compareBytes } from "../base/bytes.ts";
 import { memoryEngine } from "../engine/memory.ts";
-import { type Codec, number, type Part, subspace, text } from "./subspace.ts";
+import { type Codec, number, ordinal, type Part, subspace, text } from "./subspace.ts";
 
 const utf8: Codec<string> = {
   encode: (value) => Buffer.from(value),
@@ -136,4 +136,24 @@ test("subspace(): a walk goes from and to packed bytes, the end left out", async
     ["a", "b", "ba"],
   );
   await engine.close();
+});
+
+test("ordinal: sorts by UTF-16 code units, and unpacks what it packed", () => {
+  const all = [
+    ...texts,
+    "\ud800",
+    "\udfff",
+    "\ue000",
+    "\ud7ff",
+    "a\ud83d",
+    "a😀",
+    "😀😀",
+    "é",
+  ].sort();
+  const packed = all.map((value) => packedPart(ordinal, value));
+  for (let i = 0; i < all.length; i++) {
+    const bytes = packed[i] as Buffer;
+    assert.deepEqual(ordinal.unpack(bytes, 0), [all[i], bytes.length]);
+    if (i > 0) assert.equal(compareBytes(packed[i - 1] as Buffer, bytes), -1);
+  }
 });

@@ -27,6 +27,77 @@ export const text: Part<string> = {
   },
 };
 
+const SURROGATE = /[\ud800-\udfff]/;
+
+/**
+ * Text that sorts by UTF-16 code units, ended by a zero byte: as UTF-8, but each half of a surrogate pair is
+ * written for itself, so that it stands before U+E000, and one without its other half is kept.
+ */
+export const ordinal: Part<string> = {
+  sizeOf: (value) => ordinalSize(value) + 1,
+  pack(value, into, at) {
+    const end = SURROGATE.test(value)
+      ? packedUnits(value, into, at)
+      : at + into.write(value, at, "utf8");
+    into[end] = 0;
+    return end + 1;
+  },
+  unpack(bytes, at) {
+    const end = bytes.indexOf(0, at);
+    return [ordinalText(bytes.subarray(at, end)), end + 1];
+  },
+};
+
+function ordinalSize(value: string): number {
+  if (!SURROGATE.test(value)) return Buffer.byteLength(value, "utf8");
+  let size = 0;
+  for (let i = 0; i < value.length; i++) {
+    const unit = value.charCodeAt(i);
+    size += unit < 0x80 ? 1 : unit < 0x800 ? 2 : 3;
+  }
+  return size;
+}
+
+function packedUnits(value: string, into: Buffer, at: number): number {
+  let end = at;
+  for (let i = 0; i < value.length; i++) {
+    const unit = value.charCodeAt(i);
+    if (unit < 0x80) into[end++] = unit;
+    else if (unit < 0x800) {
+      into[end++] = 0xc0 | (unit >> 6);
+      into[end++] = 0x80 | (unit & 0x3f);
+    } else {
+      into[end++] = 0xe0 | (unit >> 12);
+      into[end++] = 0x80 | ((unit >> 6) & 0x3f);
+      into[end++] = 0x80 | (unit & 0x3f);
+    }
+  }
+  return end;
+}
+
+/** The bytes of a text in the order-keeping form of `ordinal`, without an end. */
+export function ordinalBytes(value: string): Buffer {
+  const bytes = Buffer.allocUnsafe(ordinalSize(value) + 1);
+  return bytes.subarray(0, ordinal.pack(value, bytes, 0) - 1);
+}
+
+/** The text behind `ordinalBytes`. */
+export function ordinalText(bytes: Buffer): string {
+  // 0xed begins U+D000 and all surrogates; UTF-8 has no other use of the latter.
+  if (!bytes.includes(0xed)) return bytes.toString("utf8");
+  let text = "";
+  for (let at = 0; at < bytes.length; ) {
+    const lead = bytes[at++] ?? 0;
+    let unit = lead;
+    if (lead >= 0xe0) {
+      unit =
+        ((lead & 0x0f) << 12) | (((bytes[at++] ?? 0) & 0x3f) << 6) | ((bytes[at++] ?? 0) & 0x3f);
+    } else if (lead >= 0xc0) unit = ((lead & 0x1f) << 6) | ((bytes[at++] ?? 0) & 0x3f);
+    text += String.fromCharCode(unit);
+  }
+  return text;
+}
+
 /** A 64-bit number, high byte first. */
 export const number: Part<bigint> = {
   sizeOf: () => 8,
@@ -67,6 +138,8 @@ export type Subspace<P extends Parts, V> = {
   walk(tx: ReadTx, prefix: PrefixOf<P>, walk: Walk): Promise<Row<KeyOf<P>, V>[]>;
   /** The bytes that the keys with these first parts begin with; `open` more bytes may follow as they are. */
   packed(prefix: PrefixOf<P>, open?: string): Buffer;
+  /** The parts of a whole key, as the engine has it. */
+  unpacked(key: Uint8Array): KeyOf<P>;
 };
 
 export function subspace<const P extends Parts, V>(
@@ -109,5 +182,6 @@ export function subspace<const P extends Parts, V>(
       return rows.map(({ key, value }) => ({ key: unpacked(key), value: codec.decode(value) }));
     },
     packed,
+    unpacked,
   };
 }

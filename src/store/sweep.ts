@@ -1,3 +1,4 @@
+import { afterPrefix } from "../base/bytes.ts";
 import type { Log } from "../base/log.ts";
 import type { Instant } from "../base/time.ts";
 import type { Engine, WriteTx } from "../engine/engine.ts";
@@ -8,6 +9,7 @@ import {
   blocks,
   chunkFiles,
   deletedContainers,
+  entities,
   garbage,
   pieces,
   purges,
@@ -58,6 +60,12 @@ export async function sweepGarbage(
         const id = BigInt(`0x${value.messages}`);
         const step = async (tx: WriteTx) => done(tx, await emptiedGeneration(tx, id));
         await until(() => engine.write(step), isStopped);
+      } else if ("table" in value) {
+        const id = BigInt(`0x${value.table}`);
+        await until(
+          () => engine.write(async (tx) => done(tx, await emptiedTable(tx, id))),
+          isStopped,
+        );
       } else if (!("container" in value)) {
         let state = "more";
         const step = async (tx: WriteTx) => {
@@ -117,6 +125,14 @@ async function emptied(
   const marks = await uncommitted.walk(tx, [id], { limit: BATCH });
   for (const { key } of marks) uncommitted.delete(tx, ...key);
   return marks.length < BATCH;
+}
+
+/** Takes some entities out of a deleted table; whether none is left in it. */
+async function emptiedTable(tx: WriteTx, id: bigint): Promise<boolean> {
+  const from = entities.packed([id]);
+  const rows = await tx.range({ from, to: afterPrefix(from), limit: BATCH });
+  for (const { key } of rows) tx.delete(key);
+  return rows.length < BATCH;
 }
 
 async function until(step: () => Promise<boolean>, isStopped: () => boolean): Promise<void> {
