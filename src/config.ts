@@ -68,7 +68,8 @@ Where
   --blobHost HOST              address to listen on (127.0.0.1)
   --blobPort PORT              (10000); 0 takes a free one
   --queueHost, --queuePort     the same for queues (127.0.0.1, 10001)
-  --tableHost, --tablePort, --fileHost, --filePort, --smbHost, --smbPort
+  --tableHost, --tablePort     the same for tables (127.0.0.1, 10002)
+  --fileHost, --filePort, --smbHost, --smbPort
                                taken, and not used yet
   --webHost HOST, --webPort PORT
                                static websites (127.0.0.1, 10004): what is in $web, of the first account or of

@@ -19,6 +19,12 @@ const paths: Readonly<Record<Level, string>> = {
   queue: "/{queue}",
   messages: "/{queue}/messages",
   message: "/{queue}/messages/{message}",
+  tables: "/Tables",
+  table: "/Tables('{table}')",
+  entities: "/{table}()",
+  entity: "/{table}(PartitionKey='{key}',RowKey='{key}')",
+  batch: "/$batch",
+  metadata: "/$metadata",
 };
 
 function request({ match }: Operation): string {
