@@ -9,6 +9,7 @@ import { startServer } from "./server.ts";
 const examples: [path: string, prints: string][] = [
   ["examples/counter.ts", "20\n"],
   ["examples/work-queue.ts", "55\n"],
+  ["examples/seats.ts", "1 1\n"],
 ];
 
 for (const [path, prints] of examples) {
