@@ -11,7 +11,9 @@ export type Comparison = Extract<TagExpression, { readonly key: string }>;
 
 const LOGICAL_MAX = 10;
 const TEXT_MAX = 8 * 1024;
-const TOKEN = /\s*(?:(<>|>=|<=|=|>|<|\(|\))|'((?:[^']|'')*)'|"((?:[^"]|"")*)"|(@?[A-Za-z_]\w*))/y;
+const CONTAINER = "@container";
+const TOKEN =
+  /\s*(?:(<>|>=|<=|=|>|<|\(|\))|'((?:[^']|'')*)'|"((?:[^"]|"")*)"|(@container|[A-Za-z_]\w*))/y;
 const VALUE = /^[a-zA-Z0-9 +\-./:=_]*$/;
 
 type Token =
@@ -95,7 +97,7 @@ class Parser {
     if (token?.kind !== "name" || sign?.kind !== "sign" || value?.kind !== "value")
       return undefined;
     if ("()".includes(sign.text) || !VALUE.test(value.text)) return undefined;
-    if (token.quoted && !VALUE.test(token.text)) return undefined;
+    if (token.text === "" || (token.quoted && !VALUE.test(token.text))) return undefined;
     return { key: token.text, operator: sign.text as Operator, value: value.text };
   }
 
@@ -108,11 +110,13 @@ class Parser {
 }
 
 /** Reads an `x-ms-if-tags` condition; undefined if it is none ("Specifying conditional headers", tags). */
-export function parseTagCondition(text: string): TagExpression | undefined {
+export const parseTagCondition = (text: string): TagExpression | undefined => parsed(text, false);
+
+function parsed(text: string, mayNameContainer: boolean): TagExpression | undefined {
   const tokens = tokensOf(text);
-  return tokens === undefined || depthOf(tokens) > LOGICAL_MAX
-    ? undefined
-    : new Parser(tokens).whole();
+  if (tokens === undefined || depthOf(tokens) > LOGICAL_MAX) return undefined;
+  const namesContainer = tokens.some((token) => token.kind === "name" && token.text === CONTAINER);
+  return namesContainer && !mayNameContainer ? undefined : new Parser(tokens).whole();
 }
 
 /** How deep parentheses stand in each other. */
@@ -138,15 +142,15 @@ export type TagSearch = {
  * ("Find Blobs by Tags"). Undefined if it is none.
  */
 export function parseTagSearch(text: string, mayNameContainer: boolean): TagSearch | undefined {
-  const expression = parseTagCondition(text);
+  const expression = parsed(text, mayNameContainer);
   if (expression === undefined) return undefined;
   const parts = "all" in expression ? expression.all.flatMap(flat) : [expression];
   const comparisons: Comparison[] = [];
   let container: string | undefined;
   for (const part of parts) {
     if (!("key" in part) || part.operator === "<>") return undefined;
-    if (part.key === "@container") {
-      if (!mayNameContainer || part.operator !== "=" || container !== undefined) return undefined;
+    if (part.key === CONTAINER) {
+      if (part.operator !== "=" || container !== undefined) return undefined;
       container = part.value;
     } else {
       comparisons.push(part);
