@@ -21,7 +21,7 @@ import {
   refuse,
   StorageError,
 } from "../rules/errors.ts";
-import { available, leaseAfterWrite, leaseAt } from "../rules/lease.ts";
+import { leaseAfterWrite, leaseAt } from "../rules/lease.ts";
 import { checkedMetadata, noMetadata } from "../rules/metadata.ts";
 import { parseRange, rangeOf } from "../rules/ranges.ts";
 import { tierAt, tierChanged } from "../rules/tiers.ts";
@@ -36,6 +36,7 @@ import { encryptedHeaders, refuseOtherKey } from "./customer-key.ts";
 import {
   changeBlob,
   expireLater,
+  past,
   refuseFixed,
   refuseIncremental,
   removeBlob,
@@ -232,8 +233,8 @@ export const snapshotBlob = writeOperation({
     const snapshot = tx.tick();
     const content = await around.contents.copied(tx, found.content);
     const changes = metadata === noMetadata ? {} : { metadata, ...changedNow(tx) };
-    const { version: _version, ...state } = found;
-    const record: BlobRecord = { ...state, ...changes, content, lease: available };
+    const { version: _version, ...state } = past(found);
+    const record: BlobRecord = { ...state, ...changes, content };
     snapshots.put(tx, [place.container, place.name, snapshot], record);
     const current = await changeBlob(call, found, found);
     const headers: Record<string, HeaderValue> = {

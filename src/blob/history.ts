@@ -52,7 +52,9 @@ export async function replaceBlob(
   }
   const record = versioned(change, next);
   blobs.put(tx, [container, name], record);
-  indexTags(tx, place, before?.tags, record.tags);
+  // The index forgets a deleted blob at once, but one that has expired only now or when the sweep comes by.
+  const indexed = remains?.deleted === undefined ? remains : undefined;
+  indexTags(tx, place, (before ?? indexed)?.tags, record.tags);
   return record;
 }
 
@@ -92,7 +94,7 @@ export async function removeBlob(change: Change, found: BlobRecord): Promise<boo
     return true;
   }
   const deleted = deletedNow(tx, days);
-  blobs.put(tx, [container, name], { ...past(found), deleted });
+  blobs.put(tx, [container, name], { ...found, lease: available, deleted });
   purgeLater(tx, deleted.until, purgeOf(place, "blob"));
   return false;
 }
@@ -139,8 +141,11 @@ export function refusePending(found: BlobRecord | undefined): void {
   if (found?.copy?.status === "pending") throw new StorageError("PendingCopyOperation");
 }
 
-/** A record as a past state: nobody leases those. */
-const past = (record: BlobRecord): BlobRecord => ({ ...record, lease: available });
+/** A record as a past state: nobody leases those, and only a blob itself expires. */
+export const past = ({ expiresAt: _expiresAt, ...record }: BlobRecord): BlobRecord => ({
+  ...record,
+  lease: available,
+});
 
 /** The tick that names a state; one from before versions were kept is named by its last change. */
 const versionOf = ({ version, modifiedAt }: BlobRecord): bigint =>
