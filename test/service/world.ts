@@ -1,0 +1,230 @@
+import assert from "node:assert/strict";
+import type { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
+import { randomIds } from "../../src/base/ids.ts";
+import { silentLog } from "../../src/base/log.ts";
+import type { Tick } from "../../src/base/time.ts";
+import { blobService } from "../../src/blob/operations.ts";
+import type { Engine, WriteTx } from "../../src/engine/engine.ts";
+import { memoryEngine } from "../../src/engine/memory.ts";
+import { memoryFiles } from "../../src/engine/memory-files.ts";
+import { router } from "../../src/http/match.ts";
+import type { Reply, Settings } from "../../src/http/operation.ts";
+import { parseAddress, parseRequest } from "../../src/http/parse.ts";
+import { run } from "../../src/http/run.ts";
+import { errors, StorageError } from "../../src/rules/errors.ts";
+import { check } from "../../src/store/check.ts";
+import { Contents } from "../../src/store/content.ts";
+import { expireBlocks, purge, sweepFiles, sweepGarbage } from "../../src/store/sweep.ts";
+
+export const SECOND = 1_000;
+export const HOUR = 3_600 * SECOND;
+export const DAY = 24 * HOUR;
+
+type Fields = Readonly<Record<string, string>>;
+
+/** One request; `path` begins after the account and is not encoded, header names are in lower case. */
+export type Sent = {
+  readonly query?: Fields;
+  readonly headers?: Fields;
+  readonly body?: Buffer | string;
+};
+
+export type Answer = {
+  readonly status: number;
+  readonly code: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly text: string;
+};
+
+const route = router(blobService.operations);
+
+/**
+ * The Blob service on an engine in memory, with a clock that only the test moves: what a server does between
+ * its socket and its disk. Every body of a write runs twice, so none may have another effect than its writes.
+ */
+export class World {
+  at = Date.UTC(2030, 0, 1);
+  settings: Settings;
+  readonly #engine: Engine;
+  readonly #files = memoryFiles(randomIds);
+  readonly #contents: Contents;
+  readonly #heapIds = new Set<Tick>();
+
+  constructor(settings: Partial<Settings> = {}) {
+    this.settings = {
+      rehydrateMs: HOUR,
+      versioning: false,
+      immutableStorage: false,
+      containerRetentionDays: 0,
+      ...settings,
+    };
+    const engine = memoryEngine({ clock: { now: () => this.at }, conflicts: () => true });
+    this.#engine = { ...engine, write: (body) => engine.write((tx) => body(this.#watched(tx))) };
+    this.#contents = new Contents(this.#engine, this.#files);
+  }
+
+  /** Notes which values of the heap were ever written, as an engine cannot list them. */
+  #watched(tx: WriteTx): WriteTx {
+    return new Proxy(tx, {
+      get: (target, name) => {
+        if (name === "putHeap") {
+          return (id: Tick, value: Uint8Array) => {
+            this.#heapIds.add(id);
+            target.putHeap(id, value);
+          };
+        }
+        const member = Reflect.get(target, name, target);
+        return typeof member === "function" ? member.bind(target) : member;
+      },
+    });
+  }
+
+  pass(ms: number): void {
+    this.at += ms;
+  }
+
+  async send(method: string, path: string, { query = {}, headers = {}, body = "" }: Sent = {}) {
+    const bytes = Buffer.from(body);
+    const encoded = path.split("/").map(encodeURIComponent).join("/");
+    const url = `/account${encoded}?${new URLSearchParams(query).toString().replaceAll("+", "%20")}`;
+    const all = { host: "localhost", "content-length": String(bytes.length), ...headers };
+    const incoming = Object.assign(Readable.from(bytes.length === 0 ? [] : [bytes]), {
+      ...{ method, url, headers: all, rawHeaders: Object.entries(all).flat(), complete: true },
+    }) as unknown as IncomingMessage;
+    try {
+      const address = parseAddress(incoming, false);
+      const ids = { id: "", clientId: undefined };
+      const request = parseRequest(incoming, blobService, address, ids, undefined);
+      return await answered(await run(route(request), request, this.#engine, this.#around()));
+    } catch (error) {
+      if (!(error instanceof StorageError)) throw error;
+      const [status, , wire]: readonly [number, string, string?] = errors[error.code];
+      return { status, code: wire ?? error.code, headers: {}, text: "" } satisfies Answer;
+    }
+  }
+
+  #around() {
+    return { contents: this.#contents, ids: randomIds, settings: this.settings };
+  }
+
+  /** Sends what must be answered with this status, and this code if it is a refusal. */
+  async must(want: string, method: string, path: string, sent: Sent = {}): Promise<Answer> {
+    const answer = await this.send(method, path, sent);
+    const { status, code } = answer;
+    const got = code === undefined || !want.includes(" ") ? `${status}` : `${status} ${code}`;
+    assert.equal(got, want, `${method} ${path} ${JSON.stringify(sent.query ?? {})}`);
+    return answer;
+  }
+
+  /** What the background does every second, and every hour. */
+  async sweep(): Promise<void> {
+    const store = {
+      ...{ engine: this.#engine, files: this.#files, contents: this.#contents, log: silentLog },
+    };
+    await sweepFiles(store);
+    await expireBlocks(store, this.at);
+    await purge(store, this.at);
+    await sweepGarbage(store);
+  }
+
+  /** How many rows each subspace of the engine has, and values the heap, and files there are. */
+  async left(): Promise<Record<string, number>> {
+    const counts: Record<string, number> = {};
+    const count = (what: string) => {
+      counts[what] = (counts[what] ?? 0) + 1;
+    };
+    await this.#engine.read(async (tx) => {
+      const range = { from: Buffer.of(0), to: Buffer.of(255), limit: 1_000_000 };
+      for (const { key } of await tx.range(range)) count(`subspace ${key[0]}`);
+      for (const id of this.#heapIds) if ((await tx.getHeap(id)) !== undefined) count("heap");
+    });
+    await this.#files.sweep(async (names) => {
+      for (const _ of names) count("files");
+      return new Set(names);
+    });
+    return counts;
+  }
+
+  /** Fails if a record names bytes that are not there, or a count of references is wrong. */
+  async checked(): Promise<void> {
+    const lines: string[] = [];
+    const problems = await check(this.#engine, this.#files, (line) => void lines.push(line));
+    assert.equal(problems, 0, lines.join("\n"));
+  }
+
+  async create(container: string): Promise<void> {
+    await this.must("201", "PUT", `/${container}`, { query: { restype: "container" } });
+  }
+
+  /** Switches soft delete of blobs on for this many days, or off. */
+  async keepDeleted(days: number | undefined, allowPermanentDelete = false): Promise<void> {
+    const policy =
+      days === undefined
+        ? "<Enabled>false</Enabled>"
+        : `<Enabled>true</Enabled><Days>${days}</Days><AllowPermanentDelete>${allowPermanentDelete}</AllowPermanentDelete>`;
+    const body = `<StorageServiceProperties><DeleteRetentionPolicy>${policy}</DeleteRetentionPolicy></StorageServiceProperties>`;
+    await this.must("202", "PUT", "/", { query: { restype: "service", comp: "properties" }, body });
+  }
+
+  /** Put Blob that must succeed. */
+  put(path: string, body: Buffer | string, headers: Fields = {}): Promise<Answer> {
+    const sent = { headers: { "x-ms-blob-type": "BlockBlob", ...headers }, body };
+    return this.must("201", "PUT", path, sent);
+  }
+
+  comp(want: string, path: string, comp: string, headers: Fields = {}, query: Fields = {}) {
+    return this.must(want, "PUT", path, { query: { comp, ...query }, headers });
+  }
+
+  /** One line for each thing List Blobs shows: its name, and what it is. */
+  async list(container: string, include = "", more: Fields = {}): Promise<string[]> {
+    const query = {
+      ...{ restype: "container", comp: "list", ...more },
+      ...(include === "" ? {} : { include }),
+    };
+    const { text } = await this.must("200", "GET", `/${container}`, { query });
+    return [...text.matchAll(/<Blob>(.*?)<\/Blob>/gs)].map(([, xml = ""]) => {
+      const has = (name: string) => new RegExp(`<${name}>([^<]+)</${name}>`).exec(xml)?.[1];
+      const words = [
+        has("Deleted") === "true" ? "deleted" : "",
+        has("Snapshot") === undefined ? "" : "snapshot",
+        has("VersionId") === undefined ? "" : "version",
+        has("IsCurrentVersion") === "true" ? "current" : "",
+        has("HasVersionsOnly") === "true" ? "only" : "",
+      ];
+      return [has("Name"), ...words.filter((word) => word !== "")].join(" ");
+    });
+  }
+
+  /** The containers List Containers shows. */
+  async containers(include = ""): Promise<{ name: string; version: string | undefined }[]> {
+    const query = { comp: "list", ...(include === "" ? {} : { include }) };
+    const { text } = await this.must("200", "GET", "/", { query });
+    return [...text.matchAll(/<Container>(.*?)<\/Container>/gs)].map(([, xml = ""]) => ({
+      name: /<Name>([^<]+)</.exec(xml)?.[1] ?? "",
+      version: /<Version>([^<]+)</.exec(xml)?.[1],
+    }));
+  }
+
+  /** The names Find Blobs by Tags gives. */
+  async find(where: string): Promise<string[]> {
+    const { text } = await this.must("200", "GET", "/", { query: { comp: "blobs", where } });
+    return [...text.matchAll(/<Name>([^<]+)</g)].map((match) => match[1] ?? "");
+  }
+}
+
+async function answered({ status, headers, body }: Reply): Promise<Answer> {
+  const given = Object.entries(headers).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name.toLowerCase(), String(value)] as const],
+  );
+  let text = "";
+  if (typeof body === "string") text = body;
+  else if (body !== undefined) {
+    const parts: Uint8Array[] = [...(body.bytes ?? [])];
+    for await (const part of body.stream()) parts.push(part);
+    body.close();
+    text = Buffer.concat(parts).toString();
+  }
+  return { status, code: undefined, headers: Object.fromEntries(given), text };
+}
