@@ -89,7 +89,7 @@ export async function overwrite(
   { tags, tier, encryptionScope, held, ...given }: NewBlob,
 ): Promise<BlobRecord> {
   const { tx, around } = change;
-  refuseHold(held, around.settings);
+  refuseHold(held, around.settings, tx.now);
   const changed = changedNow(tx);
   // Another type of blob has other tiers, or none.
   const same = before?.type === given.type ? before : undefined;

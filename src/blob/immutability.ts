@@ -1,4 +1,4 @@
-import { httpDate, parseHttpDate } from "../base/time.ts";
+import { httpDate, type Instant, parseHttpDate } from "../base/time.ts";
 import { IMMUTABILITY_HEADERS } from "../http/heeded.ts";
 import { type Request, type Settings, writeOperation } from "../http/operation.ts";
 import { invalidHeader, missingHeader, StorageError } from "../rules/errors.ts";
@@ -39,9 +39,12 @@ export function heldOf(request: Request): Held {
 }
 
 /** Refuses a policy or hold where the account has none, and one that ends in the past. */
-export function refuseHold(held: Held, settings: Settings): void {
+export function refuseHold(held: Held, settings: Settings, now: Instant): void {
   if (held.immutability === undefined && held.legalHold === undefined) return;
-  if (!settings.immutableStorage) throw new StorageError("FeatureNotEnabled");
+  refuseSwitchedOff(settings);
+  if (held.immutability !== undefined && held.immutability.until <= now) {
+    throw invalidHeader("x-ms-immutability-policy-until-date", httpDate(held.immutability.until));
+  }
 }
 
 const refuseSwitchedOff = ({ immutableStorage }: Settings): void => {
