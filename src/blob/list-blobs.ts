@@ -134,12 +134,14 @@ const BATCH_MAX = 1000;
 const HIDDEN_MAX = 10_000;
 const FOLDING_BATCH_MAX = 100;
 
-/** The next item of all cursors; where two have the same place, the first cursor's counts. */
+/** The next item of all cursors; where two have the same place, the first cursor's counts, unless it is hidden. */
 async function firstOf(cursors: readonly Cursor[]): Promise<Item | undefined> {
   let first: Item | undefined;
   for (const cursor of cursors) {
     const item = await cursor.peek();
-    if (item !== undefined && (first === undefined || comparePlaces(item, first) < 0)) first = item;
+    if (item === undefined) continue;
+    const order = first === undefined ? -1 : comparePlaces(item, first);
+    if (order < 0 || (order === 0 && first?.record === "hidden")) first = item;
   }
   return first;
 }
