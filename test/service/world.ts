@@ -117,15 +117,23 @@ export class World {
     return answer;
   }
 
+  get #store() {
+    const bytes = { files: this.#files, contents: this.#contents };
+    return { engine: this.#engine, ...bytes, log: silentLog };
+  }
+
   /** What the background does every second, and every hour. */
   async sweep(): Promise<void> {
-    const store = {
-      ...{ engine: this.#engine, files: this.#files, contents: this.#contents, log: silentLog },
-    };
-    await sweepFiles(store);
-    await expireBlocks(store, this.at);
-    await purge(store, this.at);
-    await sweepGarbage(store);
+    await this.expireBlocks();
+    await sweepFiles(this.#store);
+    await purge(this.#store, this.at);
+    // What is taken apart may hold what must be taken apart too; then it is the next second's matter.
+    while ((await sweepGarbage(this.#store)) > 0);
+  }
+
+  /** Drops blocks that no list has named for a week, which can be seen until this is done. */
+  async expireBlocks(): Promise<void> {
+    await expireBlocks(this.#store, this.at);
   }
 
   /** How many rows each subspace of the engine has, and values the heap, and files there are. */
