@@ -82,7 +82,9 @@ class History {
     const random = this.#random;
     const path = this.#path;
     const kind = random.below(100);
-    if (kind < 18) await this.#put(path);
+    if (kind < 9) await this.#put(path);
+    else if (kind < 13) await this.#append(path);
+    else if (kind < 18) await this.#copy(path);
     else if (kind < 26) await this.#putBlocks(path);
     else if (kind < 32)
       await this.#comp(path, "metadata", { "x-ms-meta-n": String(random.below(9)) });
@@ -117,6 +119,29 @@ class History {
       ...(this.#random.chance(60) ? { "x-ms-tags": this.#tags() } : {}),
     };
     return this.#ask("PUT", path, { headers, body: this.#body() });
+  }
+
+  /** A new append blob where there is none, else another block of it. */
+  async #append(path: string): Promise<void> {
+    const { status } = await this.#ask("PUT", path, {
+      headers: { "x-ms-blob-type": "AppendBlob", "if-none-match": "*" },
+    });
+    const times = status === 201 ? 3 : 1;
+    for (let i = 0; i < times; i++) {
+      await this.#ask("PUT", path, { query: { comp: "appendblock" }, body: `add ${this.#body()}` });
+    }
+  }
+
+  /** Any state of any blob, copied over any blob. */
+  async #copy(path: string): Promise<void> {
+    const box = this.#random.pick(BOXES);
+    const listed = await this.#listed(box);
+    if (listed.length === 0) return;
+    const { name, snapshot, version } = this.#random.pick(listed);
+    const query = snapshot ? `?snapshot=${snapshot}` : version ? `?versionid=${version}` : "";
+    const source = `http://localhost/account/${box}/${encodeURIComponent(name)}${query}`;
+    const sync = this.#random.chance(30) ? { "x-ms-requires-sync": "true" } : {};
+    await this.#ask("PUT", path, { headers: { "x-ms-copy-source": source, ...sync } });
   }
 
   /** Some blocks, and mostly a list that names them, the committed ones and some twice. */

@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import type { IncomingMessage } from "node:http";
-import { Readable } from "node:stream";
 import { randomIds } from "../../src/base/ids.ts";
 import { silentLog } from "../../src/base/log.ts";
 import type { Tick } from "../../src/base/time.ts";
@@ -9,9 +7,16 @@ import type { Engine, WriteTx } from "../../src/engine/engine.ts";
 import { memoryEngine } from "../../src/engine/memory.ts";
 import { memoryFiles } from "../../src/engine/memory-files.ts";
 import { router } from "../../src/http/match.ts";
-import type { Reply, Settings } from "../../src/http/operation.ts";
-import { parseAddress, parseRequest } from "../../src/http/parse.ts";
+import type {
+  InnerDoor,
+  Reply,
+  RequestBody,
+  Settings,
+  Surroundings,
+} from "../../src/http/operation.ts";
+import { type Message, parseAddress, parseRequest } from "../../src/http/parse.ts";
 import { run } from "../../src/http/run.ts";
+import { copySources } from "../../src/http/source.ts";
 import { errors, StorageError } from "../../src/rules/errors.ts";
 import { check } from "../../src/store/check.ts";
 import { Contents } from "../../src/store/content.ts";
@@ -89,23 +94,32 @@ export class World {
     const encoded = path.split("/").map(encodeURIComponent).join("/");
     const url = `/account${encoded}?${new URLSearchParams(query).toString().replaceAll("+", "%20")}`;
     const all = { host: "localhost", "content-length": String(bytes.length), ...headers };
-    const incoming = Object.assign(Readable.from(bytes.length === 0 ? [] : [bytes]), {
-      ...{ method, url, headers: all, rawHeaders: Object.entries(all).flat(), complete: true },
-    }) as unknown as IncomingMessage;
+    const message = { method, url, headers: all, rawHeaders: Object.entries(all).flat() };
     try {
-      const address = parseAddress(incoming, false);
-      const ids = { id: "", clientId: undefined };
-      const request = parseRequest(incoming, blobService, address, ids, undefined);
-      return await answered(await run(route(request), request, this.#engine, this.#around()));
+      return await answered(await this.#answer(message, bodyOf(bytes)));
     } catch (error) {
       if (!(error instanceof StorageError)) throw error;
-      const [status, , wire]: readonly [number, string, string?] = errors[error.code];
-      return { status, code: wire ?? error.code, headers: {}, text: "" } satisfies Answer;
+      const [, , wire]: readonly [number, string, string?] = errors[error.code];
+      const { status, code } = error;
+      return { status, code: wire ?? code, headers: {}, text: "" } satisfies Answer;
     }
   }
 
-  #around() {
-    return { contents: this.#contents, ids: randomIds, settings: this.settings };
+  async #answer(message: Message, body: RequestBody): Promise<Reply> {
+    const address = parseAddress(message, false);
+    const ids = { id: "", clientId: undefined };
+    const request = parseRequest(message, blobService, address, ids, undefined, body);
+    return run(route(request), request, this.#engine, this.#around());
+  }
+
+  /** Copies may read what is here, by way of http://localhost, and nothing else. */
+  #around(): Surroundings {
+    const blob: InnerDoor = { answer: ({ message, body }) => this.#answer(message, body) };
+    const doors = new Map([["blob" as const, blob]]);
+    const sources = copySources({ doors, ports: new Map([[80, "blob"]]), hosts: [] });
+    const copies = { wake: () => {} };
+    const own = { contents: this.#contents, ids: randomIds, settings: this.settings };
+    return { ...own, doors, sources, copies };
   }
 
   /** Sends what must be answered with this status, and this code if it is a refusal. */
@@ -221,6 +235,14 @@ export class World {
     return [...text.matchAll(/<Name>([^<]+)</g)].map((match) => match[1] ?? "");
   }
 }
+
+const bodyOf = (bytes: Buffer): RequestBody => ({
+  size: bytes.length,
+  whole: async () => bytes,
+  async *stream() {
+    if (bytes.length > 0) yield bytes;
+  },
+});
 
 async function answered({ status, headers, body }: Reply): Promise<Answer> {
   const given = Object.entries(headers).flatMap(([name, value]) =>
