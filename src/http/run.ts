@@ -171,7 +171,8 @@ async function guarded(
     refuse(failedCondition(judged.conditions, found, conditions));
   }
   if (judged.tags !== undefined && !meetsTags(judged.tags, found?.tags)) {
-    throw new StorageError("ConditionNotMet");
+    const isMissed = found === undefined && conditions !== "create";
+    throw new StorageError(isMissed ? on.missing : "ConditionNotMet");
   }
   return target;
 }
