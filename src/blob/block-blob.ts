@@ -28,7 +28,7 @@ import type { BlobRecord, BlockRecord, Content, Piece } from "../store/records.t
 import { dropBlocks } from "../store/sweep.ts";
 import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
 import { encryptedHeaders, keyNoted, refuseOtherKey } from "./customer-key.ts";
-import { type Change, refusePending, replaceBlob } from "./history.ts";
+import { type Change, refusePending, replaceBlob, setAside } from "./history.ts";
 import { heldOf, refuseHold } from "./immutability.ts";
 import { type BlobPlace, theBlob } from "./resource.ts";
 
@@ -218,6 +218,7 @@ export async function keptBlock(call: BlockCall): Promise<Reply> {
   refuseOtherType(found);
   refusePending(found);
   refuseArchived(found, tx.now);
+  setAside(call);
   const mark = await uncommitted.get(tx, container, name);
   if (mark !== undefined && mark.idSize !== input.id.length) {
     throw new StorageError("InvalidBlobOrBlock");

@@ -77,6 +77,18 @@ export async function changeBlob(
   return record;
 }
 
+/**
+ * Makes room for a blob that has only blocks: what was deleted under its name becomes a deleted snapshot
+ * ("Soft delete for blobs", the row of Put Block).
+ */
+export function setAside(change: Change): void {
+  const { tx, place } = change;
+  const { container, name, remains } = place;
+  if (remains?.deleted === undefined) return;
+  keepDeletedSnapshot(change, remains, remains.deleted);
+  blobs.delete(tx, container, name);
+}
+
 /** Takes the current state away; gives whether it is gone for good. */
 export async function removeBlob(change: Change, found: BlobRecord): Promise<boolean> {
   const { tx, place, around } = change;
