@@ -251,7 +251,8 @@ function deleteSnapshotsOf(request: Request): "include" | "only" | undefined {
   if (text === undefined) return undefined;
   const which = text.toLowerCase();
   const valid = which === "include" || which === "only";
-  if (!valid || request.snapshot !== undefined) throw invalidHeader("x-ms-delete-snapshots", text);
+  const ofPast = request.snapshot !== undefined || request.versionId !== undefined;
+  if (!valid || ofPast) throw invalidHeader("x-ms-delete-snapshots", text);
   return which;
 }
 
