@@ -157,6 +157,8 @@ type Source = {
   packed(container: bigint, names: string): Buffer;
   /** The bytes of the first row that a marker leaves to be shown. */
   start(container: bigint, marker: Marker): Buffer;
+  /** The bytes of the first row after those that made this item, if it is made of several. */
+  after?(container: bigint, item: Item): Buffer;
   rows(
     tx: ReadTx,
     container: bigint,
@@ -205,10 +207,11 @@ const pastSource = (
   },
 });
 
-/** The newest version of each blob that has versions but no current state. */
+/** The newest version, deleted or not, of each blob that has versions but no current state. */
 const versionsOnlySource: Source = {
   packed: (container, names) => versions.packed([container], names),
-  start: (container, { name }) => Buffer.from(afterPrefix(versions.packed([container, name]))),
+  start: (container, { name }) => versions.packed([container, name]),
+  after: (container, { name }) => Buffer.from(afterPrefix(versions.packed([container, name]))),
   async rows(tx, container, walk) {
     const items: Item[] = [];
     let from: Uint8Array = walk.from;
@@ -220,7 +223,7 @@ const versionsOnlySource: Source = {
       const newest = { to: from, limit: 1, reverse: true };
       const [last = first] = await versions.walk(tx, [container, name], newest);
       const current = visible(await blobs.get(tx, container, name), tx.now);
-      const record = current === undefined ? shown(last.value, tx.now, false) : "hidden";
+      const record = current === undefined ? shown(last.value, tx.now, true) : "hidden";
       items.push({ name, at: LAST, record, kind: "versions-only" });
     }
     return items;
@@ -282,7 +285,9 @@ class Cursor {
       this.#at = 0;
       const last = this.#rows.at(-1);
       if (last !== undefined) {
-        this.#from = Buffer.concat([this.#source.start(this.#container, last), Buffer.of(0)]);
+        this.#from =
+          this.#source.after?.(this.#container, last) ??
+          Buffer.concat([this.#source.start(this.#container, last), Buffer.of(0)]);
       }
     }
     return this.#rows[this.#at];
