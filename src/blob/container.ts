@@ -215,6 +215,8 @@ export const restoreContainer = createOperation({
   input(request) {
     const name = request.header("x-ms-deleted-container-name");
     if (name === undefined) throw missingHeader("x-ms-deleted-container-name");
+    // The service does not restore to another name any more; the index of tags would not follow either.
+    if (name !== request.names[0]) throw invalidHeader("x-ms-deleted-container-name", name);
     const version = request.header("x-ms-deleted-container-version");
     if (version === undefined) throw missingHeader("x-ms-deleted-container-version");
     if (!/^[0-9A-Fa-f]{1,16}$/.test(version)) {
