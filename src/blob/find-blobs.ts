@@ -12,6 +12,7 @@ import {
 import { pageSizeOf } from "../service/paging.ts";
 import { blobs, containerIds, tagIndex } from "../store/keys.ts";
 import type { BlobRecord } from "../store/records.ts";
+import { nameXml } from "./list-blobs.ts";
 import { theContainer, visible } from "./resource.ts";
 import { tagsXml } from "./tags.ts";
 
@@ -28,12 +29,13 @@ function inputOf(request: Request, mayNameContainer: boolean) {
   return { text, search, size: pageSizeOf(request), from: markerOf(request) };
 }
 
-/** Where the next page begins: a key of the index, as text. */
-function markerOf({ query }: Request): Buffer | undefined {
+/** Where the next page begins: a key of the account's index, as text. */
+function markerOf({ query, account }: Request): Buffer | undefined {
   const text = query.get("marker");
   if (text === undefined || text === "") return undefined;
   const bytes = Buffer.from(text, "base64url");
-  if (bytes.length === 0 || bytes.toString("base64url") !== text) {
+  const index = tagIndex.packed([account]);
+  if (!bytes.subarray(0, index.length).equals(index) || bytes.toString("base64url") !== text) {
     throw invalidQuery("marker", text);
   }
   return bytes;
@@ -65,7 +67,7 @@ async function reply(tx: ReadTx, request: Request, input: Input, container: stri
   const { found, next } = await search(tx, request.account, input, container);
   const items = found.map(
     ({ name, containerName, record }) =>
-      `<Blob>${element("Name", name)}${element("ContainerName", containerName)}${tagsXml(matched(record, input.search))}</Blob>`,
+      `<Blob>${nameXml(name)}${element("ContainerName", containerName)}${tagsXml(matched(record, input.search))}</Blob>`,
   );
   const marker = next === undefined ? "" : next.toString("base64url");
   const body = `${XML_DECLARATION}<EnumerationResults ServiceEndpoint="${escapeXml(request.endpoint)}">${element("Where", input.text)}<Blobs>${items.join("")}</Blobs><NextMarker>${marker}</NextMarker></EnumerationResults>`;

@@ -310,7 +310,7 @@ class Cursor {
 }
 
 /** A name as an element; one that XML cannot hold is percent-encoded, and says so (2021-02-12 and later). */
-const nameXml = (name: string): string =>
+export const nameXml = (name: string): string =>
   isBeyondXml(name)
     ? `<Name Encoded="true">${encodeURIComponent(name)}</Name>`
     : `<Name>${escapeXml(name)}</Name>`;
