@@ -2,6 +2,7 @@ import type { Instant, Tick } from "../base/time.ts";
 import type { WriteTx } from "../engine/engine.ts";
 import type { Target } from "../http/operation.ts";
 import { refuse, StorageError } from "../rules/errors.ts";
+import { isImmutable } from "../rules/immutability.ts";
 import { blobLeaseCodes, containerLeaseCodes } from "../rules/lease.ts";
 import { badBlobName, badContainerName } from "../rules/names.ts";
 import { blobs, containerIds, containers, snapshots, versions } from "../store/keys.ts";
@@ -66,12 +67,14 @@ export const theBlob: Target<BlobPlace, BlobRecord> = {
 /** How a record names the version that a tick is. */
 export const versionText = (tick: Tick): string => tick.toString(16);
 
-/** A record, unless it is deleted or has expired. */
+/** A record, unless it is deleted or has expired; what is immutable does not expire before that is over. */
 export const visible = (record: BlobRecord | undefined, now: Instant): BlobRecord | undefined =>
   record?.deleted !== undefined || isExpired(record, now) ? undefined : record;
 
 const isExpired = (record: BlobRecord | undefined, now: Instant): boolean =>
-  record?.expiresAt !== undefined && record.expiresAt <= now;
+  record?.expiresAt !== undefined &&
+  record.expiresAt <= now &&
+  isImmutable(record, now) === undefined;
 
 /** Whether a blob's place means its current state, not a snapshot or an earlier version. */
 export const isCurrent = ({ snapshot, version }: BlobPlace): boolean =>

@@ -3,6 +3,7 @@ import type { Log } from "../base/log.ts";
 import type { Instant } from "../base/time.ts";
 import type { Engine, WriteTx } from "../engine/engine.ts";
 import type { ChunkFiles } from "../engine/files.ts";
+import { isImmutable } from "../rules/immutability.ts";
 import type { Contents } from "./content.ts";
 import {
   blobs,
@@ -23,7 +24,8 @@ import { emptiedGeneration } from "./sweep-messages.ts";
 import { indexTags } from "./tag-index.ts";
 
 const BATCH = 64;
-const WEEK_MS = 7 * 24 * 3600 * 1000;
+const DAY_MS = 24 * 3600 * 1000;
+const WEEK_MS = 7 * DAY_MS;
 
 export type SweepOptions = {
   readonly engine: Engine;
@@ -177,9 +179,10 @@ async function purgeContainer(
 async function purgeBlob(
   tx: WriteTx,
   contents: Contents,
-  { what, account, container, name, at = "0" }: Exclude<PurgeRecord, Purge<"container">>,
+  record: Exclude<PurgeRecord, Purge<"container">>,
   now: Instant,
 ): Promise<void> {
+  const { what, account, container, name, at = "0" } = record;
   const id = BigInt(`0x${container}`);
   const tick = BigInt(`0x${at}`);
   const kind = what === "snapshot" ? snapshots : versions;
@@ -187,6 +190,11 @@ async function purgeBlob(
     what === "blob" ? await blobs.get(tx, id, name) : await kind.get(tx, id, name, tick);
   const until = found?.deleted?.until ?? found?.expiresAt;
   if (found === undefined || until === undefined || until > now) return;
+  if (isImmutable(found, now) !== undefined) {
+    // It may not go yet, though its time is over; a legal hold has no end to wait for.
+    purges.put(tx, [BigInt(Math.ceil(now)) + BigInt(DAY_MS), tx.tick()], record);
+    return;
+  }
   await contents.release(tx, found.content);
   if (what !== "blob") return kind.delete(tx, id, name, tick);
   blobs.delete(tx, id, name);
