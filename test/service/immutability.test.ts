@@ -153,13 +153,11 @@ suite("a policy", () => {
     await set(world, "400", { "x-ms-immutability-policy-until-date": "tomorrow" });
   });
 
-  test("a blob that would expire stays as long as a policy or a hold keeps it", {
-    todo: "Set Blob Expiry before a policy or a legal hold: the sweep deletes what is immutable",
-  }, async () => {
+  test("a blob that would expire stays as long as a policy or a hold keeps it, and no longer", async () => {
     const { world } = await newWorld();
     const expiry = { "x-ms-expiry-option": "RelativeToNow", "x-ms-expiry-time": String(HOUR) };
     await world.comp("200", "/box/a", "expiry", expiry);
-    await set(world, "200", policy(world.at + DAY, "Locked"));
+    await set(world, "200", policy(world.at + 2 * DAY, "Locked"));
     await world.put("/box/b", "held");
     await world.comp("200", "/box/b", "expiry", expiry);
     await world.comp("200", "/box/b", "legalhold", hold(true));
@@ -167,6 +165,15 @@ suite("a policy", () => {
     await world.sweep();
     assert.equal((await world.must("200", "GET", "/box/a")).text, "one");
     assert.equal((await world.must("200", "GET", "/box/b")).text, "held");
+    world.pass(3 * DAY);
+    await world.must("404 BlobNotFound", "GET", "/box/a");
+    await world.sweep();
+    assert.equal((await world.must("200", "GET", "/box/b")).text, "held");
+    await world.comp("200", "/box/b", "legalhold", hold(false));
+    await world.must("404 BlobNotFound", "GET", "/box/b");
+    world.pass(2 * DAY);
+    await world.sweep();
+    assert.deepEqual(await world.left(), { "subspace 2": 1, "subspace 11": 1 });
   });
 });
 
