@@ -255,6 +255,15 @@ suite("what is not protected", () => {
       (server, path) => b.putComp(server, path, "appendblock", { body: "more" }),
       false,
     ],
+    [
+      "put-page",
+      (server, path) =>
+        b.putComp(server, path, "page", {
+          headers: { "x-ms-page-write": "update", "x-ms-range": "bytes=0-511" },
+          body: "p".repeat(512),
+        }),
+      false,
+    ],
     ["set-properties", (server, path) => b.putComp(server, path, "properties"), false],
     [
       "set-metadata",
@@ -271,8 +280,11 @@ suite("what is not protected", () => {
     test(`${name}: soft delete keeps no state before it${withVersions ? ", versions do" : ""}`, async () => {
       const path = `/${BOX}/${name}`;
       for (const server of [soft, versioned]) {
-        const type = name === "append-block" ? "AppendBlob" : "BlockBlob";
-        const headers = { "x-ms-blob-type": type };
+        const types: Record<string, Fields> = {
+          "append-block": { "x-ms-blob-type": "AppendBlob" },
+          "put-page": { "x-ms-blob-type": "PageBlob", "x-ms-blob-content-length": "512" },
+        };
+        const headers = types[name] ?? { "x-ms-blob-type": "BlockBlob" };
         b.assertReply(await send(server, { method: "PUT", path, headers, body: "" }), 201);
         const reply = (await write(server, path)) as { status: number };
         assert.ok(reply.status < 300);

@@ -20,7 +20,7 @@ const TAGS = "<Tags><TagSet><Tag><Key>kind</Key><Value>b</Value></Tag></TagSet><
 
 type Row = [name: string, request: Omit<RawRequest, "path">, status: number, make?: Make];
 /** What there must be for the operation, beside the tags kind=b. */
-type Make = "leased" | "append";
+type Make = "leased" | "append" | "page";
 
 const put = (query = {}, headers = {}, body = ""): Omit<RawRequest, "path"> => ({
   ...{ method: "PUT", query, headers, body },
@@ -28,6 +28,10 @@ const put = (query = {}, headers = {}, body = ""): Omit<RawRequest, "path"> => (
 const lease = (action: string, headers = {}) =>
   put({ comp: "lease" }, { "x-ms-lease-action": action, ...headers });
 const leased = { "x-ms-lease-id": ID };
+const PAGE = { "x-ms-blob-type": "PageBlob" };
+const SIZE = { "x-ms-blob-content-length": "1024" };
+const RANGE = { "x-ms-range": "bytes=0-511" };
+const PAGES = "p".repeat(512);
 const copy =
   (headers = {}) =>
   () =>
@@ -60,6 +64,20 @@ const rows: Row[] = [
   ["Lease Blob: break", lease("break", { "x-ms-lease-break-period": "0" }), 202, "leased"],
   ["Put Blob (append blob)", put({}, { "x-ms-blob-type": "AppendBlob" }), 201, "append"],
   ["Append Block", put({ comp: "appendblock" }, {}, "more"), 201, "append"],
+  ["Put Blob (page blob)", put({}, { ...PAGE, "x-ms-blob-content-length": "512" }), 201, "page"],
+  [
+    "Put Page",
+    put({ comp: "page" }, { ...RANGE, "x-ms-page-write": "update" }, PAGES),
+    201,
+    "page",
+  ],
+  [
+    "Put Page (clear)",
+    put({ comp: "page" }, { ...RANGE, "x-ms-page-write": "clear" }),
+    201,
+    "page",
+  ],
+  ["Get Page Ranges", { method: "GET", query: { comp: "pagelist" } }, 200, "page"],
 ];
 const copies: [name: string, request: () => Omit<RawRequest, "path">, status: number][] = [
   ["Copy Blob", copy(), 202],
@@ -68,9 +86,10 @@ const copies: [name: string, request: () => Omit<RawRequest, "path">, status: nu
 ];
 
 async function make(path: string, what?: Make): Promise<void> {
-  const type = what === "append" ? "AppendBlob" : "BlockBlob";
-  const headers = { "x-ms-blob-type": type, "x-ms-tags": "kind=b" };
-  const body = what === "append" ? "" : "old";
+  const types = { append: { "x-ms-blob-type": "AppendBlob" }, page: { ...PAGE, ...SIZE } };
+  const own = what === "append" || what === "page" ? types[what] : undefined;
+  const headers = { ...(own ?? { "x-ms-blob-type": "BlockBlob" }), "x-ms-tags": "kind=b" };
+  const body = own === undefined ? "old" : "";
   b.assertReply(await send(server, { method: "PUT", path, headers, body }), 201);
   if (what !== "leased") return;
   const acquire = lease("acquire", { "x-ms-lease-duration": "-1", "x-ms-proposed-lease-id": ID });

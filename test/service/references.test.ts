@@ -82,8 +82,9 @@ class History {
     const random = this.#random;
     const path = this.#path;
     const kind = random.below(100);
-    if (kind < 9) await this.#put(path);
-    else if (kind < 13) await this.#append(path);
+    if (kind < 7) await this.#put(path);
+    else if (kind < 10) await this.#append(path);
+    else if (kind < 13) await this.#pages(path);
     else if (kind < 18) await this.#copy(path);
     else if (kind < 26) await this.#putBlocks(path);
     else if (kind < 32)
@@ -129,6 +130,28 @@ class History {
     const times = status === 201 ? 3 : 1;
     for (let i = 0; i < times; i++) {
       await this.#ask("PUT", path, { query: { comp: "appendblock" }, body: `add ${this.#body()}` });
+    }
+  }
+
+  /** A new page blob where there is none, else some of its pages written or cleared. */
+  async #pages(path: string): Promise<void> {
+    const size = 16 * 512;
+    await this.#ask("PUT", path, {
+      headers: {
+        ...{ "x-ms-blob-type": "PageBlob", "x-ms-blob-content-length": String(size) },
+        "if-none-match": "*",
+      },
+    });
+    for (let i = 0; i < 3; i++) {
+      const from = 512 * this.#random.below(12);
+      const count = 512 * (1 + this.#random.below(4));
+      const clears = this.#random.chance(30);
+      const headers = {
+        ...{ "x-ms-page-write": clears ? "clear" : "update" },
+        ...{ "x-ms-range": `bytes=${from}-${from + count - 1}` },
+      };
+      const body = clears ? "" : `${this.bodies++} `.padEnd(count, "p");
+      await this.#ask("PUT", path, { query: { comp: "page" }, headers, body });
     }
   }
 
