@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { ownerOf } from "../../src/auth/caller.ts";
 import { randomIds } from "../../src/base/ids.ts";
 import { silentLog } from "../../src/base/log.ts";
 import type { Tick } from "../../src/base/time.ts";
@@ -22,6 +23,7 @@ import { check } from "../../src/store/check.ts";
 import { Contents } from "../../src/store/content.ts";
 import { expireBlocks, purge, sweepFiles, sweepGarbage } from "../../src/store/sweep.ts";
 
+const ACCOUNT = "account";
 export const SECOND = 1_000;
 export const HOUR = 3_600 * SECOND;
 export const DAY = 24 * HOUR;
@@ -92,7 +94,7 @@ export class World {
   async send(method: string, path: string, { query = {}, headers = {}, body = "" }: Sent = {}) {
     const bytes = Buffer.from(body);
     const encoded = path.split("/").map(encodeURIComponent).join("/");
-    const url = `/account${encoded}?${new URLSearchParams(query).toString().replaceAll("+", "%20")}`;
+    const url = `/${ACCOUNT}${encoded}?${new URLSearchParams(query).toString().replaceAll("+", "%20")}`;
     const all = { host: "localhost", "content-length": String(bytes.length), ...headers };
     const message = { method, url, headers: all, rawHeaders: Object.entries(all).flat() };
     try {
@@ -108,7 +110,8 @@ export class World {
   async #answer(message: Message, body: RequestBody): Promise<Reply> {
     const address = parseAddress(message, false);
     const ids = { id: "", clientId: undefined };
-    const request = parseRequest(message, blobService, address, ids, undefined, body);
+    const parsed = parseRequest(message, blobService, address, ids, undefined, body);
+    const request = { ...parsed, caller: ownerOf(ACCOUNT), client: undefined };
     return run(route(request), request, this.#engine, this.#around());
   }
 
@@ -119,7 +122,8 @@ export class World {
     const sources = copySources({ doors, ports: new Map([[80, "blob"]]), hosts: [] });
     const copies = { wake: () => {} };
     const own = { contents: this.#contents, ids: randomIds, settings: this.settings };
-    return { ...own, doors, sources, copies };
+    const authority = { accounts: () => new Map(), tokens: undefined, roles: () => undefined };
+    return { ...own, doors, sources, copies, authority };
   }
 
   /** Sends what must be answered with this status, and this code if it is a refusal. */
