@@ -69,8 +69,8 @@ Where
   --blobPort PORT              (10000); 0 takes a free one
   --queueHost, --queuePort     the same for queues (127.0.0.1, 10001)
   --tableHost, --tablePort     the same for tables (127.0.0.1, 10002)
-  --fileHost, --filePort, --smbHost, --smbPort
-                               taken, and not used yet
+  --fileHost, --filePort       the same for files (127.0.0.1, 10003)
+  --smbHost, --smbPort         taken, and not used yet
   --webHost HOST, --webPort PORT
                                static websites (127.0.0.1, 10004): what is in $web, of the first account or of
                                the one that the host names, as http://account.web.localhost:10004/ does

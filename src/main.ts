@@ -21,6 +21,7 @@ import { memoryEngine } from "./engine/memory.ts";
 import { memoryFiles } from "./engine/memory-files.ts";
 import { OpenError } from "./engine/open-error.ts";
 import { sqliteEngine } from "./engine/sqlite/engine.ts";
+import { FileCopier } from "./file/copier.ts";
 import type { Service, Surroundings } from "./http/operation.ts";
 import { httpService } from "./http/server.ts";
 import { copySources } from "./http/source.ts";
@@ -28,6 +29,7 @@ import { openSecurity, type Security } from "./security.ts";
 import { services } from "./services.ts";
 import { check } from "./store/check.ts";
 import { Contents } from "./store/content.ts";
+import { Opens } from "./store/opens.ts";
 import { Sweeper } from "./store/sweeper.ts";
 
 // Many files are synced at once, and each sync keeps a thread; read by libuv when its pool begins.
@@ -130,6 +132,7 @@ async function serve(
   const copier = { wake: () => {} };
   const around: Surroundings = {
     contents,
+    opens: new Opens(),
     ids: randomIds,
     settings,
     authority,
@@ -149,9 +152,11 @@ async function serve(
   const website = websiteServer({ engine, around, tls, log });
   await listen("web", website, config.website);
   security.attach(website);
-  const copies = new Copier({ engine, around, log });
-  copier.wake = () =>
-    void copies.wake().catch((error) => log.error("copies wait", { error: String(error) }));
+  const copies = [new Copier({ engine, around, log }), new FileCopier({ engine, around, log })];
+  const asleep = (error: unknown) => log.error("copies wait", { error: String(error) });
+  copier.wake = () => {
+    for (const each of copies) void each.wake().catch(asleep);
+  };
   copier.wake();
   const sweeper = new Sweeper({ engine, files, contents, log }, systemClock);
   const names = () => authority.accounts().keys();
@@ -177,7 +182,7 @@ async function serve(
   await lifecycle?.stop();
   await feed?.stop();
   await sweeper.stop();
-  await copies.stop();
+  await Promise.all(copies.map((each) => each.stop()));
   await engine.close();
   await files.close();
   log.flush();

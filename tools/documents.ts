@@ -25,6 +25,9 @@ const paths: Readonly<Record<Level, string>> = {
   entity: "/{table}(PartitionKey='{key}',RowKey='{key}')",
   batch: "/$batch",
   metadata: "/$metadata",
+  share: "/{share}",
+  directory: "/{share}/{directory}",
+  file: "/{share}/{directory}/{file}",
 };
 
 function request({ match }: Operation): string {

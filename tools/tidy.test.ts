@@ -20,7 +20,17 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   "config.ts": ["auth", "base"],
   "security.ts": ["auth", "base", "config.ts", "http"],
   "main.ts": [
-    ...["auth", "base", "blob", "config.ts", "engine", "http", "security.ts", "services.ts"],
+    ...[
+      "auth",
+      "base",
+      "blob",
+      "config.ts",
+      "engine",
+      "file",
+      "http",
+      "security.ts",
+      "services.ts",
+    ],
     "store",
   ],
 };

@@ -162,13 +162,13 @@ export async function ownSource(
 const place = { name: "blob", operations: [], place: blobPlace } as const;
 
 /** What a source of ours is, in this transaction. */
-export async function foundSource(tx: ReadTx, { message }: LocalSource) {
+export async function foundSource(tx: ReadTx, { message }: LocalSource, around: Surroundings) {
   const ids = { id: "", clientId: undefined };
   const address = parseAddress(message, false);
   const request = asOwner(parseRequest(message, place, address, ids, undefined));
   theBlob.check?.(request);
   try {
-    return await theBlob.find(tx, request);
+    return await theBlob.find(tx, request, around);
   } catch (error) {
     if (error instanceof StorageError) return undefined;
     throw error;
@@ -182,7 +182,7 @@ async function copiedHere(
   { sizeMax }: { sizeMax?: number } = {},
 ): Promise<Reply> {
   const { tx, found, input, around } = call;
-  const source = (await foundSource(tx, own))?.found;
+  const source = (await foundSource(tx, own, around))?.found;
   if (source === undefined) {
     const Reason = "The source does not exist.";
     throw new StorageError("CannotVerifyCopySource", { Reason }, 404);

@@ -41,7 +41,7 @@ export const incrementalCopyBlob = createOperation({
   async apply(call) {
     const { tx, request, place, found, input, around } = call;
     const own = around.sources.local(input.url, request);
-    const from = own === undefined ? undefined : await foundSource(tx, own);
+    const from = own === undefined ? undefined : await foundSource(tx, own, around);
     const source = from?.found;
     if (from === undefined || source === undefined) {
       const Reason = "The source does not exist.";

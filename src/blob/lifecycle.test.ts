@@ -17,6 +17,7 @@ import { copySources } from "../http/source.ts";
 import type { LifecycleRule } from "../rules/lifecycle.ts";
 import { checkedPolicy } from "../rules/lifecycle-policy.ts";
 import { Contents } from "../store/content.ts";
+import { Opens } from "../store/opens.ts";
 import { runLifecycle } from "./lifecycle.ts";
 import { blobService } from "./operations.ts";
 
@@ -32,6 +33,7 @@ function world(settings: Partial<Surroundings["settings"]> = {}) {
   const doors: Surroundings["doors"] = new Map();
   const around: Surroundings = {
     contents: new Contents(engine, memoryFiles(randomIds)),
+    opens: new Opens(),
     ids: randomIds,
     authority: { accounts: () => accounts, tokens: undefined, roles: () => undefined },
     doors,

@@ -214,7 +214,7 @@ async function acted(
   const on: Target<BlobPlace, BlobRecord> = {
     ...theBlob,
     async find(tx, request) {
-      const target = await theBlob.find(tx, request);
+      const target = await theBlob.find(tx, request, around);
       const { found: record } = target;
       const still = record && lifecycleAction(rules, seen(found, record, tx.now), tx.now);
       return still?.action === action ? target : { ...target, found: undefined };

@@ -12,15 +12,17 @@ import type { Lease, LeaseCodes } from "../rules/lease.ts";
 import type { Tags } from "../rules/tags.ts";
 import type { ServiceVersion } from "../rules/versions.ts";
 import type { Contents, Opened, Staged } from "../store/content.ts";
+import type { Opens } from "../store/opens.ts";
 import type { Message } from "./parse.ts";
 
 export type { Service };
 
 /** What a URL names; which of them there are is each service's own. */
-export type Level = "service" | BlobLevel | QueueLevel | TableLevel;
+export type Level = "service" | BlobLevel | QueueLevel | TableLevel | FileLevel;
 export type BlobLevel = "container" | "blob";
 export type QueueLevel = "queue" | "messages" | "message";
 export type TableLevel = "tables" | "table" | "entities" | "entity" | "batch" | "metadata";
+export type FileLevel = "share" | "directory" | "file";
 
 /** What a path stands for: a level, and the names on the way to it. */
 export type Place = { readonly level: Level; readonly names: readonly string[] };
@@ -124,7 +126,11 @@ export type Target<P, R extends Guarded> = {
   /** Throws if the request's names are none; before anything of it is done. */
   check?(request: Request): void;
   /** `place` is where it is or would be; throws if not even that exists. */
-  find(tx: ReadTx, request: Request): Promise<{ place: P; found: R | undefined }>;
+  find(
+    tx: ReadTx,
+    request: Request,
+    around: Surroundings,
+  ): Promise<{ place: P; found: R | undefined }>;
   readonly missing: ErrorCode;
   /** Whether it may have tags, which `x-ms-if-tags` is about. */
   readonly hasTags?: true;
@@ -174,6 +180,14 @@ export type InnerRequest = {
 
 /** A way into a service from within: parse, authorize, match and run, as for a request from outside. */
 export type InnerDoor = { answer(inner: InnerRequest): Promise<Reply> };
+/** Thrown by a `find` where something must happen first that no transaction may wait for; then it runs again. */
+export class MustWait extends Error {
+  readonly until: Promise<void>;
+  constructor(until: Promise<void>) {
+    super("the transaction is to run again later");
+    this.until = until;
+  }
+}
 
 /** What `apply` has to work with, beside the transaction. */
 export type Surroundings = {
@@ -183,6 +197,7 @@ export type Surroundings = {
   /** Copies that go on after their request was answered. */
   readonly copies: { wake(): void };
   readonly contents: Contents;
+  readonly opens: Opens;
   readonly ids: Ids;
   readonly settings: Settings;
   /** Who may come; for rows that hand out rights or read in somebody's name. */

@@ -157,7 +157,7 @@ export function parseRequest(
     query,
     conditions: parseConditions(header),
     leaseId: guidOf(header, "x-ms-lease-id"),
-    snapshot: tickOf(query, "snapshot"),
+    snapshot: tickOf(query, service.name === "file" ? "sharesnapshot" : "snapshot"),
     versionId: tickOf(query, "versionid"),
     customerKey: customerKeyOf(header),
     body,

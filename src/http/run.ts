@@ -16,6 +16,7 @@ import {
   type Applied,
   type Guard,
   type Guarded,
+  MustWait,
   type Operation,
   Refused,
   type Reply,
@@ -63,7 +64,8 @@ async function runPlain(
 ): Promise<Reply> {
   const { guard } = operation;
   if (request.snapshot !== undefined && !operation.snapshots) {
-    throw invalidQuery("snapshot", request.query.get("snapshot") ?? "");
+    const name = request.service === "file" ? "sharesnapshot" : "snapshot";
+    throw invalidQuery(name, request.query.get(name) ?? "");
   }
   if (request.versionId !== undefined) {
     const text = request.query.get("versionid") ?? "";
@@ -92,13 +94,13 @@ async function runPlain(
       around,
     };
     if (operation.kind === "batch") {
-      await engine.read((tx) => guarded(operation, tx, request, judged));
+      await engine.read((tx) => guarded(operation, tx, { request, judged, around }));
       return await operation.answer(call);
     }
     if (operation.kind === "read") {
       const reply = await finished(() =>
         engine.read(async (tx) => {
-          const target = await guarded(operation, tx, request, judged);
+          const target = await guarded(operation, tx, { request, judged, around });
           return operation.apply({ tx, ...call, ...target });
         }),
       );
@@ -106,7 +108,7 @@ async function runPlain(
     }
     return await finished(() =>
       engine.write(async (tx: WriteTx) => {
-        const target = await guarded(operation, tx, request, judged);
+        const target = await guarded(operation, tx, { request, judged, around });
         const reply = await operation.apply({ tx, ...call, ...target });
         if (reply !== unfinished) {
           await around.changes?.note({ tx, operation, request, reply, ...target });
@@ -121,10 +123,16 @@ async function runPlain(
   }
 }
 
+/** Runs a transaction, and once more each time it had more to do or had to wait for something. */
 async function finished(step: () => Promise<Applied>): Promise<Reply> {
   for (;;) {
-    const reply = await step();
-    if (reply !== unfinished) return reply;
+    try {
+      const reply = await step();
+      if (reply !== unfinished) return reply;
+    } catch (error) {
+      if (!(error instanceof MustWait)) throw error;
+      await error.until;
+    }
   }
 }
 
@@ -150,14 +158,13 @@ function judgedBy(request: Request, guard: Guard<unknown, Guarded>): Judged {
 async function guarded(
   { guard, allow }: Operation,
   tx: ReadTx,
-  request: Request,
-  judged: Judged,
+  { request, judged, around }: { request: Request; judged: Judged; around: Surroundings },
 ): Promise<{ place: unknown; found: Guarded | undefined }> {
   const { on, lease, conditions }: Guard<unknown, Guarded> = guard;
   const caller = needsAccess(request.caller)
     ? await judge(tx, request.caller, allow, request)
     : request.caller;
-  const target = await on.find(tx, request);
+  const target = await on.find(tx, request, around);
   const { found } = target;
   if (found === undefined && !guard.mayMiss) throw new StorageError(on.missing);
   if (found !== undefined && allow.overwrite !== undefined) {

@@ -126,7 +126,12 @@ export const errors = {
   RequestTimeout: [408, "The request was not received within the permitted time."],
   RequestUrlFailedToParse: [400, "The url in the request could not be parsed."],
   RequestUrlTooLong: [414, "The request's URL exceeds the permissible length.", "InvalidUri"],
+  ResourceAlreadyExists: [409, "The specified resource already exists."],
   ResourceNotFound: [404, "The specified resource does not exist."],
+  ResourceTypeMismatch: [
+    409,
+    "The specified resource type does not match the type of the existing resource.",
+  ],
   ServerBusy: [503, "The server is busy."],
   UnauthorizedBlobOverwrite: [403, "This request is not authorized to perform blob overwrites."],
   UnsatisfiableCondition: [
@@ -163,6 +168,14 @@ export const errors = {
     412,
     "The lease ID specified did not match the lease ID for the container.",
   ],
+  LeaseIdMismatchWithFileOperation: [
+    412,
+    "The lease ID specified did not match the lease ID for the file.",
+  ],
+  LeaseIdMismatchWithShareOperation: [
+    412,
+    "The lease ID specified did not match the lease ID for the share.",
+  ],
   LeaseIdMismatchWithLeaseOperation: [
     409,
     "The lease ID specified did not match the lease ID for the blob/container.",
@@ -186,6 +199,8 @@ export const errors = {
   LeaseLost: [412, "A lease ID was specified, but the lease for the blob/container has expired."],
   LeaseNotPresentWithBlobOperation: [412, "There is currently no lease on the blob."],
   LeaseNotPresentWithContainerOperation: [412, "There is currently no lease on the container."],
+  LeaseNotPresentWithFileOperation: [412, "There is currently no lease on the file."],
+  LeaseNotPresentWithShareOperation: [412, "There is currently no lease on the share."],
   LeaseNotPresentWithLeaseOperation: [409, "There is currently no lease on the blob/container."],
 
   // Blob service
@@ -374,6 +389,47 @@ export const errors = {
   XMethodIncorrectCount: [400, "More than one X-HTTP-Method is specified."],
   XMethodIncorrectValue: [400, "The specified X-HTTP-Method is invalid."],
   XMethodNotUsingPost: [400, "The request uses X-HTTP-Method with an HTTP verb other than POST."],
+  // File service
+  CannotDeleteFileOrDirectory: [
+    409,
+    "The file or directory could not be deleted because it is in use by an SMB client.",
+  ],
+  ClientCacheFlushDelay: [
+    500,
+    "The specified resource state could not be flushed from an SMB client in the specified time.",
+  ],
+  DeleteShareWhenSnapshotLeased: [
+    409,
+    "Unable to delete share because one or more share snapshots have active leases.",
+  ],
+  DirectoryNotEmpty: [409, "The specified directory is not empty."],
+  FileGenerationMismatch: [
+    409,
+    "The file has been recreated since the previous snapshot was taken.",
+  ],
+  FileInvalidPermission: [400, "The specified file permission is not valid."],
+  FileInvalidPermissionKey: [400, "The specified file permission key does not exist in the share."],
+  FileLockConflict: [409, "A portion of the specified file is locked by an SMB client."],
+  InvalidFileOrDirectoryPathName: [
+    400,
+    "File or directory path is too long, or it has too many subdirectories.",
+  ],
+  ParentNotFound: [404, "The specified parent path does not exist."],
+  ReadOnlyAttribute: [
+    409,
+    "The specified resource is read-only and cannot be modified at this time.",
+  ],
+  SMBDeletePending: [409, "The specified resource is marked for deletion by an SMB client."],
+  ShareAlreadyExists: [409, "The specified share already exists."],
+  ShareHasSnapshots: [409, "The share has snapshots and the operation requires no snapshots."],
+  ShareNotFound: [404, "The specified share does not exist."],
+  ShareSizeLimitReached: [403, "The share size limit has been reached."],
+  ShareSnapshotCountExceeded: [
+    409,
+    "The total number of snapshots for the share is over the limit.",
+  ],
+  ShareSnapshotNotFound: [404, "The specified share snapshot does not exist."],
+  SharingViolation: [409, "The specified resource may be in use by an SMB client."],
 } as const satisfies Record<string, readonly [status: number, message: string, wire?: string]>;
 
 export type ErrorCode = keyof typeof errors;

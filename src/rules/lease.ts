@@ -48,6 +48,14 @@ export const containerLeaseCodes: LeaseCodes = {
   mismatch: "LeaseIdMismatchWithContainerOperation",
   notPresent: "LeaseNotPresentWithContainerOperation",
 };
+export const shareLeaseCodes: LeaseCodes = {
+  mismatch: "LeaseIdMismatchWithShareOperation",
+  notPresent: "LeaseNotPresentWithShareOperation",
+};
+export const fileLeaseCodes: LeaseCodes = {
+  mismatch: "LeaseIdMismatchWithFileOperation",
+  notPresent: "LeaseNotPresentWithFileOperation",
+};
 
 /**
  * Why a request that names `id`, or no lease at all, may not use the resource; or undefined. `lease` is

@@ -40,6 +40,8 @@ export function sourceAskOf(
   }
   const intent = request.header("x-ms-file-request-intent");
   if (intent !== undefined) headers["x-ms-file-request-intent"] = intent;
+  const dots = request.header("x-ms-source-allow-trailing-dot");
+  if (dots !== undefined) headers["x-ms-allow-trailing-dot"] = dots;
   const range = withRange ? request.header("x-ms-source-range") : undefined;
   if (range !== undefined) {
     if (!/^bytes=\d+-\d*$/.test(range)) throw invalidHeader("x-ms-source-range", range);
@@ -87,7 +89,7 @@ export async function fetchSource(
 }
 
 /** The size of what a source sends; one that does not tell it cannot be copied. */
-export function sizeOf(source: OpenSource): number {
+export function sizeOf(source: Pick<OpenSource, "header">): number {
   const text = source.header("content-length");
   if (text === undefined || !/^\d{1,15}$/.test(text)) {
     const Reason = "The source does not tell its length.";

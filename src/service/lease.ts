@@ -124,7 +124,15 @@ export type Leased<P, R extends Guarded> = {
   readonly on: Level;
   readonly restype?: string;
   readonly resource: "c" | "o";
+  /** Whether conditional headers are judged; they are unless this says "none". */
+  readonly conditions?: "none";
+  /** Whether a snapshot can be leased as well. */
+  readonly snapshots?: boolean;
+  /** Whether its leases have no end: they are not renewed, and broken at once. */
+  readonly endless?: boolean;
   readonly target: Target<P, R>;
+  /** How it is found to be acquired, where that asks for more. */
+  readonly acquireTarget?: Target<P, R>;
   save(tx: WriteTx, place: P, record: R): void;
 };
 
@@ -134,10 +142,22 @@ const allowOf = (action: string, resource: "c" | "o"): Operation["allow"] =>
     ? { sas: "w", resource }
     : { sas: "wd", resource, service: resource === "c" ? "d" : "wd" };
 
+/** What a lease without end cannot be asked for. */
+function refuseTimes(request: Request): void {
+  const duration = request.header("x-ms-lease-duration");
+  if (duration !== undefined && duration !== "-1") {
+    throw invalidHeader("x-ms-lease-duration", duration);
+  }
+  if (request.header("x-ms-lease-break-period") !== undefined) {
+    throw new StorageError("UnsupportedHeader", { HeaderName: "x-ms-lease-break-period" });
+  }
+}
+
 /** The five rows of a thing that can be leased; its ETag and time of change stay as they are. */
 export function leaseRows<P, R extends Guarded>(leased: Leased<P, R>): Operation[] {
-  const { name, on, restype, resource, target, save } = leased;
-  return actions.map((definition) =>
+  const { name, on, restype, resource, target, save, endless = false, snapshots = false } = leased;
+  const own = endless ? actions.filter((action) => action.name !== "renew") : actions;
+  return own.map((definition) =>
     writeOperation({
       name: `${name}: ${definition.name}`,
       match: {
@@ -148,8 +168,16 @@ export function leaseRows<P, R extends Guarded>(leased: Leased<P, R>): Operation
         header: { name: "x-ms-lease-action", value: definition.name },
       },
       allow: allowOf(definition.name, resource),
-      guard: { on: target, conditions: "write", lease: "own" },
-      input: (request: Request) => definition.input(request),
+      snapshots,
+      guard: {
+        on: definition.name === "acquire" ? (leased.acquireTarget ?? target) : target,
+        conditions: leased.conditions ?? "write",
+        lease: "own",
+      },
+      input(request: Request) {
+        if (endless) refuseTimes(request);
+        return definition.input(request);
+      },
       async apply({ tx, place, found, input, around }) {
         const now = tx.now;
         const lease = definition.change(leaseAt(found.lease, now), input, now, around.ids);

@@ -7,6 +7,7 @@ import type {
   CorsRule,
   LoggingSetting,
   MetricsSetting,
+  ProtocolSettings,
   RetentionSetting,
   ServiceRecord,
 } from "../store/records.ts";
@@ -83,7 +84,38 @@ const readers: Readonly<Record<string, (root: XmlElement) => ServiceRecord>> = {
     },
   }),
   StaticWebsite: (root) => ({ staticWebsite: websiteOf(root) }),
+  ShareDeleteRetentionPolicy: (root) => ({ shareDeleteRetention: retentionOf(root) }),
+  ProtocolSettings: (root) => ({ protocolSettings: protocolsOf(root) }),
 };
+
+/** The lists of SMB's settings, and the values each may hold ("Set File Service Properties"). */
+const SMB_LISTS = [
+  ["Versions", "versions", ["SMB2.1", "SMB3.0", "SMB3.1.1"]],
+  ["AuthenticationMethods", "authenticationMethods", ["NTLMv2", "Kerberos"]],
+  ["KerberosTicketEncryption", "kerberosTicketEncryption", ["RC4-HMAC", "AES-256"]],
+  ["ChannelEncryption", "channelEncryption", ["AES-128-CCM", "AES-128-GCM", "AES-256-GCM"]],
+] as const;
+
+function protocolsOf(root: XmlElement): ProtocolSettings {
+  const smb = child(root, "SMB");
+  const nfs = child(root, "NFS");
+  const lists = SMB_LISTS.flatMap(([name, key, values]) => {
+    const text = childText(smb, name);
+    if (text === undefined) return [];
+    const known: readonly string[] = values;
+    if (text.split(/[;,]/).some((each) => !known.includes(each.trim()))) throw badValue(name, text);
+    return [[key, text] as const];
+  });
+  const flags = [
+    ["multichannel", child(smb, "Multichannel"), "Enabled"],
+    ["encryptionRequired", child(smb, "EncryptionInTransit"), "Required"],
+    ["nfsEncryptionRequired", child(nfs, "EncryptionInTransit"), "Required"],
+  ] as const;
+  const given = flags.flatMap(([key, node, name]) =>
+    node === undefined || child(node, name) === undefined ? [] : [[key, flag(node, name)] as const],
+  );
+  return Object.fromEntries([...lists, ...given]);
+}
 
 const loggingOf = (root: XmlElement): LoggingSetting => ({
   version: required(root, "Version"),
@@ -236,7 +268,22 @@ const writers: Readonly<Record<string, (record: ServiceRecord) => string>> = {
     `<DeleteRetentionPolicy>${retentionXml(deleteRetention)}${element("AllowPermanentDelete", deleteRetention.allowPermanentDelete)}</DeleteRetentionPolicy>`,
   StaticWebsite: ({ staticWebsite: website }) =>
     `<StaticWebsite>${element("Enabled", website?.enabled ?? false)}${element("IndexDocument", website?.indexDocument)}${element("DefaultIndexDocumentPath", website?.defaultIndexDocumentPath)}${element("ErrorDocument404Path", website?.errorDocument404Path)}</StaticWebsite>`,
+  ShareDeleteRetentionPolicy: ({ shareDeleteRetention = { enabled: false } }) =>
+    `<ShareDeleteRetentionPolicy>${retentionXml(shareDeleteRetention)}</ShareDeleteRetentionPolicy>`,
+  ProtocolSettings: ({ protocolSettings }) => protocolsXml(protocolSettings),
 };
+
+function protocolsXml(setting: ProtocolSettings = {}): string {
+  const { multichannel = false, encryptionRequired, nfsEncryptionRequired } = setting;
+  const lists = SMB_LISTS.map(([name, key]) => element(name, setting[key])).join("");
+  const transit = (required: boolean | undefined) =>
+    required === undefined
+      ? ""
+      : `<EncryptionInTransit>${element("Required", required)}</EncryptionInTransit>`;
+  const nfs =
+    nfsEncryptionRequired === undefined ? "" : `<NFS>${transit(nfsEncryptionRequired)}</NFS>`;
+  return `<ProtocolSettings><SMB><Multichannel>${element("Enabled", multichannel)}</Multichannel>${transit(encryptionRequired)}${lists}</SMB>${nfs}</ProtocolSettings>`;
+}
 
 function propertiesXml(record: ServiceRecord, roots: readonly string[]): string {
   const settings = roots.map((root) => writers[root]?.(record) ?? "");

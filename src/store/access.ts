@@ -1,5 +1,5 @@
 import type { ReadTx } from "../engine/engine.ts";
-import { containers, tables } from "./keys.ts";
+import { containers, queues, shares, tables } from "./keys.ts";
 import type { AccessPolicy } from "./records.ts";
 
 /** What a container, queue, table or share says of who may use it. */
@@ -16,7 +16,9 @@ export async function accessOf(
   { service, account, names: [name = ""] }: AccessPlace,
 ): Promise<Access | undefined> {
   if (service === "blob") return containers.get(tx, account, name);
+  if (service === "queue") return queues.get(tx, account, name);
   if (service === "table") return tables.get(tx, account, name.toLowerCase());
+  if (service === "file") return shares.get(tx, account, name);
   return undefined;
 }
 

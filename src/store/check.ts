@@ -1,6 +1,7 @@
 import type { Engine, ReadTx } from "../engine/engine.ts";
 import type { ChunkFiles } from "../engine/files.ts";
 import { checkQueues } from "./check-queues.ts";
+import { checkShares } from "./check-shares.ts";
 import { Contents } from "./content.ts";
 import { each } from "./each.ts";
 import {
@@ -100,6 +101,10 @@ export async function check(
       for (const { chunk } of page) use(chunk);
     },
   );
+  await checkShares(engine, {
+    problem,
+    file: (what, { content, size }) => readAll(what, content, size),
+  });
   await checkLayers(engine, problem);
   await each(
     engine,

@@ -1,5 +1,14 @@
 import type { ChangeRecord, FeedRecord } from "./change-records.ts";
 import {
+  deletedShareRecord,
+  entryRecord,
+  fileCopyRecord,
+  nodeRecord,
+  permissionRecord,
+  shareRecord,
+  shareSnapshotRecord,
+} from "./file-records.ts";
+import {
   messagePlaceRecord,
   messageRecord,
   queueNameRecord,
@@ -67,6 +76,16 @@ import { entityRecord, tableIdRecord, tableRecord } from "./table-records.ts";
  *  50 table        account, name in lower case         -> TableRecord
  *  51 table id     account, name in lower case         -> number              of the table with that name
  *  52 entity       table id, partition key, row key    -> EntityRecord        sorted by UTF-16 code units
+ *  60 share        account, name                       -> ShareRecord
+ *  61 snapshot     share id, tick                      -> ShareSnapshotRecord
+ *  62 deleted      account, name, tick                 -> DeletedShareRecord  can still be restored
+ *  63 entry        share id, directory id, folded name -> EntryRecord
+ *  64 node         share id, file id                   -> NodeRecord
+ *  65 old entry    share id, directory id, folded name, tick -> EntryRecord   as it was until that tick
+ *  66 old node     share id, file id, tick             -> NodeRecord          as it was until that tick
+ *  67 permission   share id, key                       -> SDDL
+ *  68 usage        share id                            -> sum of the files' sizes
+ *  69 file copy    share id, file id                   -> FileCopyRecord      not finished yet
  */
 export const services = subspace(1, [text, text], serviceRecord);
 export const containers = subspace(2, [text, text], containerRecord);
@@ -100,3 +119,13 @@ export const expiries = subspace(44, [instant, number, number], messagePlaceReco
 export const tables = subspace(50, [text, text], tableRecord);
 export const tableIds = subspace(51, [text, text], tableIdRecord);
 export const entities = subspace(52, [number, ordinal, ordinal], entityRecord);
+export const shares = subspace(60, [text, text], shareRecord);
+export const shareSnapshots = subspace(61, [number, number], shareSnapshotRecord);
+export const deletedShares = subspace(62, [text, text, number], deletedShareRecord);
+export const entries = subspace(63, [number, number, text], entryRecord);
+export const nodes = subspace(64, [number, number], nodeRecord);
+export const oldEntries = subspace(65, [number, number, text, number], entryRecord);
+export const oldNodes = subspace(66, [number, number, number], nodeRecord);
+export const permissions = subspace(67, [number, text], permissionRecord);
+export const usage = subspace(68, [number], countRecord);
+export const fileCopies = subspace(69, [number, number], fileCopyRecord);

@@ -24,6 +24,18 @@ export type ServiceRecord = {
     readonly defaultIndexDocumentPath?: string;
     readonly errorDocument404Path?: string;
   };
+  readonly shareDeleteRetention?: RetentionSetting;
+  readonly protocolSettings?: ProtocolSettings;
+};
+/** How SMB is to be spoken; lists as they were given. */
+export type ProtocolSettings = {
+  readonly multichannel?: boolean;
+  readonly encryptionRequired?: boolean;
+  readonly nfsEncryptionRequired?: boolean;
+  readonly versions?: string;
+  readonly authenticationMethods?: string;
+  readonly kerberosTicketEncryption?: string;
+  readonly channelEncryption?: string;
 };
 export type RetentionSetting = { readonly enabled: boolean; readonly days?: number };
 export type LoggingSetting = {
@@ -181,7 +193,11 @@ export type GarbageRecord =
   | { readonly container: string; readonly account?: string }
   | { readonly messages: string }
   | { readonly table: string }
+  | ShareGarbage
   | SparseGarbage;
+
+/** A share that is gone, or one whose old versions are to be thinned out because a snapshot of it is gone. */
+export type ShareGarbage = { readonly share: string } | { readonly history: string };
 
 /** What time alone removes: a softly deleted state, a deleted container, a blob that expires. */
 export type PurgeRecord =

@@ -19,6 +19,7 @@ import {
   versions,
 } from "./keys.ts";
 import type { PurgeRecord } from "./records.ts";
+import { tidyShare } from "./share-sweep.ts";
 import { upkeep } from "./sparse-upkeep.ts";
 import { emptiedGeneration } from "./sweep-messages.ts";
 import { indexTags } from "./tag-index.ts";
@@ -39,9 +40,10 @@ export type SweepOptions = {
  * Each step is a small transaction, so that other work goes on beside it. Gives how many steps it did.
  */
 export async function sweepGarbage(
-  { engine, contents }: SweepOptions,
+  options: SweepOptions,
   isStopped: () => boolean = () => false,
 ): Promise<number> {
+  const { engine, contents } = options;
   let steps = 0;
   let from: Uint8Array | undefined;
   for (;;) {
@@ -68,6 +70,9 @@ export async function sweepGarbage(
           () => engine.write(async (tx) => done(tx, await emptiedTable(tx, id))),
           isStopped,
         );
+      } else if ("share" in value || "history" in value) {
+        if (!(await tidyShare(options, value, isStopped))) continue;
+        await engine.write((tx) => done(tx, true));
       } else if (!("container" in value)) {
         let state = "more";
         const step = async (tx: WriteTx) => {

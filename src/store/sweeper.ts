@@ -1,4 +1,5 @@
 import type { Clock } from "../base/time.ts";
+import { expireShares } from "./share-sweep.ts";
 import { mergeWorn } from "./sparse-upkeep.ts";
 import { expireBlocks, purge, type SweepOptions, sweepFiles, sweepGarbage } from "./sweep.ts";
 import { expireMessages } from "./sweep-messages.ts";
@@ -37,6 +38,7 @@ export class Sweeper {
         this.#nextFull = now + HOUR_MS;
         await sweepFiles(this.#options);
         await expireBlocks(this.#options, now);
+        await expireShares(this.#options, now);
       }
       const isStopped = () => this.#isStopped;
       await purge(this.#options, now);

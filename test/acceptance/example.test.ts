@@ -10,6 +10,7 @@ const examples: [path: string, prints: string][] = [
   ["examples/counter.ts", "20\n"],
   ["examples/work-queue.ts", "55\n"],
   ["examples/seats.ts", "1 1\n"],
+  ["examples/files.ts", "Monday: it rains.\nMonday: the sun shines.\n"],
 ];
 
 for (const [path, prints] of examples) {

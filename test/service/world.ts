@@ -21,6 +21,7 @@ import { copySources } from "../../src/http/source.ts";
 import { errors, StorageError } from "../../src/rules/errors.ts";
 import { check } from "../../src/store/check.ts";
 import { Contents } from "../../src/store/content.ts";
+import { Opens } from "../../src/store/opens.ts";
 import { expireBlocks, purge, sweepFiles, sweepGarbage } from "../../src/store/sweep.ts";
 
 const ACCOUNT = "account";
@@ -123,7 +124,7 @@ export class World {
     const copies = { wake: () => {} };
     const own = { contents: this.#contents, ids: randomIds, settings: this.settings };
     const authority = { accounts: () => new Map(), tokens: undefined, roles: () => undefined };
-    return { ...own, doors, sources, copies, authority };
+    return { ...own, doors, sources, copies, authority, opens: new Opens() };
   }
 
   /** Sends what must be answered with this status, and this code if it is a refusal. */

@@ -27,6 +27,7 @@ import { NEWEST_VERSION } from "../../src/rules/versions.ts";
 import { check } from "../../src/store/check.ts";
 import { Contents, type Opened } from "../../src/store/content.ts";
 import { blobs, blocks, containers, snapshots, uncommitted } from "../../src/store/keys.ts";
+import { Opens } from "../../src/store/opens.ts";
 import type { Content } from "../../src/store/records.ts";
 import { mergeWorn } from "../../src/store/sparse-upkeep.ts";
 import { sweepFiles, sweepGarbage } from "../../src/store/sweep.ts";
@@ -119,6 +120,7 @@ function call({ engine, contents }: Store, operation: Operation, sent: Sent): Pr
   };
   return run(operation, request, engine, {
     contents,
+    opens: new Opens(),
     ids: randomIds,
     doors: new Map(),
     copies: { wake: () => {} },

@@ -1,0 +1,204 @@
+import { ownerOf } from "../auth/caller.ts";
+import type { Log } from "../base/log.ts";
+import type { Engine, WriteTx } from "../engine/engine.ts";
+import type { Surroundings } from "../http/operation.ts";
+import { StorageError } from "../rules/errors.ts";
+import { sizeOf } from "../service/from-url.ts";
+import type { CopyState, FileCopyRecord, FileRecord } from "../store/file-records.ts";
+import { fileCopies } from "../store/keys.ts";
+import { hexOf, nodeOf } from "./namespace.ts";
+import { stamped } from "./properties.ts";
+import { findShare, isFile, prepare, type ShareTx, save, viewOf } from "./tree.ts";
+
+export type CopierOptions = {
+  readonly engine: Engine;
+  readonly around: Surroundings;
+  readonly log: Log;
+};
+
+const AT_ONCE = 2;
+/** So many bytes are fetched before they are put into the file and told of. */
+const BATCH_SIZE = 32 * 1024 * 1024;
+
+type Key = readonly [share: bigint, file: bigint];
+type Running = { readonly key: Key; readonly stop: AbortController; readonly ended: Promise<void> };
+
+/** Thrown where a copy is not wanted any more. */
+class Aborted extends Error {}
+
+/**
+ * Fills the files whose copies go on after their request, a batch at a time. What is under way is in the store,
+ * so that a restart takes it up again, from its begin.
+ */
+export class FileCopier {
+  readonly #options: CopierOptions;
+  readonly #running = new Map<string, Running>();
+  #isStopped = false;
+
+  constructor(options: CopierOptions) {
+    this.#options = options;
+  }
+
+  /** Takes up copies that wait, as many as may run at once, and ends those that were aborted. */
+  async wake(): Promise<void> {
+    if (this.#isStopped) return;
+    const { engine, log } = this.#options;
+    for (const { key, stop } of this.#running.values()) {
+      if ((await engine.read((tx) => fileCopies.get(tx, ...key))) === undefined) stop.abort();
+    }
+    const limit = AT_ONCE + this.#running.size;
+    const waiting = await engine.read((tx) => fileCopies.walk(tx, [], { limit }));
+    for (const { key, value } of waiting) {
+      const id = `${key[0]} ${key[1]}`;
+      if (this.#running.size >= AT_ONCE || this.#running.has(id) || this.#isStopped) continue;
+      const stop = new AbortController();
+      const ended = this.#copy(key, value, stop.signal)
+        .catch((error) => log.error("a copy failed", { error: String(error) }))
+        .finally(() => {
+          this.#running.delete(id);
+          void this.wake().catch((error) => log.error("copies wait", { error: String(error) }));
+        });
+      this.#running.set(id, { key, stop, ended });
+    }
+  }
+
+  /** Ends what is under way; the next start takes it up again. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    for (const { stop } of this.#running.values()) stop.abort();
+    await Promise.all([...this.#running.values()].map(({ ended }) => ended));
+  }
+
+  async #copy(key: Key, copy: FileCopyRecord, aborted: AbortSignal): Promise<void> {
+    try {
+      await this.#fill(key, copy, aborted);
+      await this.#change(key, copy, async (change, file) => {
+        fileCopies.delete(change.tx, ...key);
+        return { ...file.copy, status: "success", done: file.size, endedAt: change.tx.now };
+      });
+    } catch (error) {
+      if (error instanceof Aborted || aborted.aborted) return;
+      await this.#fail(key, copy, error);
+    }
+  }
+
+  async #fill(key: Key, copy: FileCopyRecord, aborted: AbortSignal): Promise<void> {
+    const { around } = this.#options;
+    const headers: Record<string, string> =
+      copy.etag === undefined ? {} : { "if-match": copy.etag };
+    const url = new URL(copy.url);
+    const source = await around.sources.open(
+      { url, method: "GET", headers },
+      { ...copy, caller: ownerOf(copy.account) }, // whoever began it was judged then
+    );
+    aborted.addEventListener("abort", () => source.close(), { once: true });
+    try {
+      const size = sizeOf(source);
+      const rest = new Rest(source.stream());
+      for (let at = 0; at < size; ) {
+        const count = Math.min(BATCH_SIZE, size - at);
+        await this.#put(key, copy, { at, rest: rest.take(count), count });
+        if (aborted.aborted) throw new Aborted();
+        at += count;
+      }
+    } finally {
+      source.close();
+    }
+  }
+
+  /** Stages a batch and puts it into the file, unless the copy is not wanted any more. */
+  async #put(
+    key: Key,
+    copy: FileCopyRecord,
+    { at, rest, count }: { at: number; rest: AsyncIterable<Uint8Array>; count: number },
+  ): Promise<void> {
+    const { contents } = this.#options.around;
+    const staged = await contents.stage(rest, count);
+    try {
+      await this.#change(key, copy, async ({ tx, sparse }, file) => {
+        await sparse.write(tx, file.content, at, staged);
+        return { ...file.copy, done: at + count };
+      });
+    } catch (error) {
+      contents.discard(staged);
+      throw error;
+    }
+  }
+
+  async #fail(key: Key, copy: FileCopyRecord, error: unknown): Promise<void> {
+    const description = describe(error);
+    try {
+      await this.#change(key, copy, async ({ tx, sparse }, file) => {
+        fileCopies.delete(tx, ...key);
+        await sparse.cut(tx, file.content, 0);
+        return { ...file.copy, status: "failed", endedAt: tx.now, description };
+      });
+    } catch (gone) {
+      if (!(gone instanceof Aborted)) throw gone;
+      await this.#options.engine.write(async (tx) => fileCopies.delete(tx, ...key));
+    }
+  }
+
+  /** Changes a file that this copy still goes on into; Aborted if it does not. */
+  async #change(
+    key: Key,
+    { id, account, shareName }: FileCopyRecord,
+    body: (change: ShareTx, file: Pending) => Promise<CopyState>,
+  ): Promise<void> {
+    const { engine, around } = this.#options;
+    await engine.write(async (tx: WriteTx) => {
+      const share = await findShare(tx, account, shareName, undefined);
+      if (share?.id !== key[0]) throw new Aborted();
+      const node = await nodeOf(tx, viewOf(share), key[1]);
+      const found = node !== undefined && isFile(node) ? pendingCopy(node, id) : undefined;
+      if (found === undefined) throw new Aborted();
+      const change: ShareTx = {
+        ...{ tx, share, sparse: around.contents.sparse, opens: around.opens },
+      };
+      const { tick, ...changed } = stamped(tx);
+      const file = await prepare(change, found);
+      const copy = await body(change, file);
+      const size = copy.status === "failed" ? 0 : file.size;
+      const isEnded = copy.status !== "pending";
+      const record = { ...file, ...(isEnded ? { ...changed, changedAt: hexOf(tick) } : {}) };
+      await save(change, found, { ...record, size, copy });
+    });
+  }
+}
+
+/** A stream of which parts are taken one after another. */
+class Rest {
+  readonly #source: AsyncIterator<Uint8Array>;
+  #left: Uint8Array = Buffer.alloc(0);
+
+  constructor(stream: AsyncIterable<Uint8Array>) {
+    this.#source = stream[Symbol.asyncIterator]();
+  }
+
+  async *take(count: number): AsyncGenerator<Uint8Array> {
+    for (let wanted = count; wanted > 0; ) {
+      if (this.#left.length === 0) {
+        const { value, done } = await this.#source.next();
+        if (done) return;
+        this.#left = value;
+      }
+      const part = this.#left.subarray(0, wanted);
+      this.#left = this.#left.subarray(part.length);
+      wanted -= part.length;
+      yield part;
+    }
+  }
+}
+
+/** How a failed copy tells why, in the form of "Copy File", x-ms-copy-status-description. */
+function describe(error: unknown): string {
+  if (error instanceof StorageError) {
+    return `${error.status} ${error.code} "${error.details.Reason ?? error.message}"`;
+  }
+  return '500 InternalError "The copy failed when reading the source."';
+}
+
+type Pending = FileRecord & { readonly copy: CopyState };
+
+const pendingCopy = (file: FileRecord, id: string): Pending | undefined =>
+  file.copy?.status === "pending" && file.copy.id === id ? (file as Pending) : undefined;
