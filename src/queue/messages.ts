@@ -161,7 +161,7 @@ export const putMessage = writeOperation({
 export const clearMessages = writeOperation({
   name: "Clear Messages",
   match: { method: "DELETE", on: "messages" },
-  allow: { sas: "d", resource: "o" },
+  allow: { sas: "d", resource: "o", service: "" },
   guard: { on: theMessages, conditions: "none", lease: "own" },
   async apply({ tx, place: queue, found: { generation, count } }) {
     if (count > 0) {

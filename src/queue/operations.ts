@@ -1,6 +1,7 @@
 import type { Operation, ServiceDefinition } from "../http/operation.ts";
 import { servicePropertiesRows } from "../service/properties.ts";
 import { serviceStatsRow } from "../service/stats.ts";
+import { userDelegationKeyRow } from "../service/user-delegation-key.ts";
 import { listQueues } from "./list-queues.ts";
 import { deleteMessage, updateMessage } from "./message.ts";
 import { clearMessages, getMessages, peekMessages, putMessage } from "./messages.ts";
@@ -20,6 +21,7 @@ const operations: readonly Operation[] = [
   listQueues,
   ...servicePropertiesRows("Queue", settings),
   serviceStatsRow("Queue"),
+  userDelegationKeyRow("q"),
   createQueue,
   deleteQueue,
   getQueueMetadata,

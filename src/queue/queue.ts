@@ -55,7 +55,7 @@ export const deleteQueue = writeOperation({
 export const getQueueMetadata = readOperation({
   name: "Get Queue Metadata",
   match: { method: "GET", headToo: true, on: "queue", comp: "metadata" },
-  allow: { sas: "r", resource: "c" },
+  allow: { sas: "r", resource: "c", service: "r" },
   guard: { on: theQueue, conditions: "none", lease: "own" },
   async apply({ tx, place: { account, name }, found }) {
     const state = await queueStates.get(tx, account, name);

@@ -1,3 +1,4 @@
+import { ownerOf } from "../../src/auth/caller.ts";
 import { randomIds } from "../../src/base/ids.ts";
 import { silentLog } from "../../src/base/log.ts";
 import { childText, parseXml, type XmlElement } from "../../src/base/xml.ts";
@@ -95,6 +96,7 @@ export class QueueStore {
       id: "",
       clientId: undefined,
       method: operation.match.method,
+      caller: ownerOf(ACCOUNT),
       service: "queue",
       account: ACCOUNT,
       level: operation.match.on,
