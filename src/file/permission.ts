@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
+import { parseBase64 } from "../base/bytes.ts";
 import type { WriteTx } from "../engine/engine.ts";
 import { type Request, readOperation, writeOperation } from "../http/operation.ts";
-import { invalidHeader, missingHeader, StorageError } from "../rules/errors.ts";
+import { missingHeader, StorageError } from "../rules/errors.ts";
 import { isPermission } from "../rules/sddl.ts";
+import { binaryOf, sddlOf } from "../rules/security-descriptor.ts";
 import { permissions } from "../store/keys.ts";
 import { chosen, theShare } from "./resource.ts";
 
@@ -21,11 +23,40 @@ export async function keepPermission(tx: WriteTx, share: bigint, sddl: string): 
   }
 }
 
-// Differs from Azure: permissions are taken and given as SDDL only, not in the binary format.
-/** Sees that permissions are meant to be SDDL. */
-export function checkFormat(request: Request): void {
-  const text = chosen(request, "x-ms-file-permission-format", ["sddl", "binary"]);
-  if (text === "binary") throw invalidHeader("x-ms-file-permission-format", text);
+/** How permissions are written: as SDDL, or as base64 of a descriptor's bytes. */
+const FORMATS = ["sddl", "binary"] as const;
+export type Format = (typeof FORMATS)[number];
+
+/** The form that a request gives permissions in, or wants them in. */
+export const formatOf = (request: Request): Format =>
+  chosen(request, "x-ms-file-permission-format", FORMATS) ?? "sddl";
+
+/** A permission of a request, to be kept as it is. */
+export function checkedPermission(text: string, format: Format): string {
+  const isFine = format === "sddl" ? isPermission(text) : sddlIn(text) !== undefined;
+  if (!isFine) throw new StorageError("FileInvalidPermission");
+  return text;
+}
+
+/** What is kept begins with an owner if it is SDDL; base64 has no colon. */
+const isSddl = (kept: string) => kept.startsWith("O:");
+
+function sddlIn(base64: string): string | undefined {
+  const bytes = parseBase64(base64);
+  return bytes === undefined ? undefined : sddlOf(bytes);
+}
+
+/** A permission as it is kept, in SDDL. */
+export const asSddl = (kept: string): string => (isSddl(kept) ? kept : (sddlIn(kept) ?? kept));
+
+/** A permission as it is kept, in the form that is wanted. */
+function inFormat(kept: string, format: Format): string {
+  if (isSddl(kept) === (format === "sddl")) return kept;
+  if (format === "sddl") return asSddl(kept);
+  const bytes = binaryOf(kept);
+  // Entries that have no place in a file's descriptor of bytes stay as they were written.
+  if (bytes === undefined) throw new StorageError("FileInvalidPermission");
+  return bytes.toString("base64");
 }
 
 function permissionOf(bytes: Buffer): string {
@@ -38,14 +69,10 @@ function permissionOf(bytes: Buffer): string {
   if (typeof body !== "object" || body === null) throw new StorageError("InvalidInput");
   const fields = Object.entries(body).map(([name, value]) => [name.toLowerCase(), value] as const);
   const value = (name: string): unknown => fields.find(([field]) => field === name)?.[1];
-  const format = value("format");
-  if (format !== undefined && String(format).toLowerCase() !== "sddl") {
-    throw new StorageError("InvalidInput");
-  }
-  const sddl = value("permission");
-  if (typeof sddl !== "string") throw new StorageError("InvalidInput");
-  if (!isPermission(sddl)) throw new StorageError("FileInvalidPermission");
-  return sddl;
+  const format = FORMATS.find((each) => each === String(value("format") ?? "sddl").toLowerCase());
+  const text = value("permission");
+  if (format === undefined || typeof text !== "string") throw new StorageError("InvalidInput");
+  return checkedPermission(text, format);
 }
 
 export const createPermission = writeOperation({
@@ -72,15 +99,14 @@ export const getPermission = readOperation({
   allow: { sas: "r", resource: "c" },
   guard: { on: theShare, conditions: "none", lease: "own" },
   input(request) {
-    checkFormat(request);
     const key = request.header("x-ms-file-permission-key");
     if (key === undefined) throw missingHeader("x-ms-file-permission-key");
-    return key;
+    return { key, format: formatOf(request) };
   },
-  async apply({ tx, place, input: key }) {
+  async apply({ tx, place, input: { key, format } }) {
     const share = place.share?.id ?? 0n;
-    const permission = await permissionIn(tx, share, key);
-    const body = JSON.stringify({ permission, format: "sddl" });
+    const permission = inFormat(await permissionIn(tx, share, key), format);
+    const body = JSON.stringify({ permission, format });
     return { status: 200, headers: { "Content-Type": "application/json" }, body };
   },
 });

@@ -2,7 +2,7 @@ import { instantOf, type Tick, tickText } from "../base/time.ts";
 import type { WriteTx } from "../engine/engine.ts";
 import type { HeaderValue, Request } from "../http/operation.ts";
 import { invalidHeader, missingHeader, StorageError } from "../rules/errors.ts";
-import { inheritedPermission, isPermission } from "../rules/sddl.ts";
+import { inheritedPermission } from "../rules/sddl.ts";
 import {
   ARCHIVE,
   attributesText,
@@ -15,7 +15,7 @@ import type { FileRecord, NodeRecord } from "../store/file-records.ts";
 import { nodes } from "../store/keys.ts";
 import type { Changed, HttpHeaders } from "../store/records.ts";
 import { hexOf, tickOf } from "./namespace.ts";
-import { checkFormat, keepPermission, permissionIn } from "./permission.ts";
+import { asSddl, checkedPermission, formatOf, keepPermission, permissionIn } from "./permission.ts";
 
 /** A time that a request sets: its own, that of the request, or the one that is there. */
 type TimeGiven = Tick | "now" | undefined;
@@ -41,7 +41,6 @@ type Doing = "create" | "copy" | "set" | "rename";
 
 /** Reads the headers of properties. */
 export function smbGivenOf(request: Request, kind: NodeKind, doing: Doing): SmbGiven {
-  checkFormat(request);
   const { version } = request;
   const makes = doing === "create" || doing === "copy";
   const permission = permissionGiven(request, makes);
@@ -82,6 +81,7 @@ function timeGiven(request: Request, name: string, makes: boolean): TimeGiven {
 }
 
 function permissionGiven(request: Request, makes: boolean): SmbGiven["permission"] {
+  const format = formatOf(request);
   const sddl = request.header("x-ms-file-permission");
   const key = request.header("x-ms-file-permission-key");
   if (key !== undefined) {
@@ -91,8 +91,7 @@ function permissionGiven(request: Request, makes: boolean): SmbGiven["permission
   if (sddl === undefined || sddl.toLowerCase() === (makes ? "inherit" : "preserve"))
     return undefined;
   if (sddl.length > PERMISSION_MAX) throw invalidHeader("x-ms-file-permission", sddl.slice(0, 64));
-  if (!isPermission(sddl)) throw new StorageError("FileInvalidPermission");
-  return { sddl };
+  return { sddl: checkedPermission(sddl, format) };
 }
 
 /** A new ETag and time of change, and the tick they are from. */
@@ -166,7 +165,7 @@ async function inheritedKey(
 ): Promise<string> {
   const directory = await nodes.get(tx, share, parent);
   if (directory === undefined) throw new StorageError("ParentNotFound");
-  const sddl = await permissionIn(tx, share, directory.permission);
+  const sddl = asSddl(await permissionIn(tx, share, directory.permission));
   return keepPermission(tx, share, inheritedPermission(sddl, kind));
 }
 

@@ -1,47 +1,61 @@
+import { sidBytes } from "./sids.ts";
 import type { NodeKind } from "./smb-properties.ts";
 
 /** One entry of an access list, its six or seven fields as they stand. */
-type Ace = readonly string[];
+export type Ace = readonly string[];
 
-/** A security descriptor in SDDL, taken apart as far as inheritance needs it (MS-DTYP 2.5.1). */
-type Descriptor = {
-  readonly owner: string;
-  readonly group: string;
+/** A list of entries; `isNull` means that there is none, so that everybody may do everything. */
+export type AccessList = {
+  readonly flags: readonly string[];
+  readonly isNull: boolean;
   readonly aces: readonly Ace[];
 };
 
+/** A security descriptor in SDDL, taken apart (MS-DTYP 2.5.1). */
+export type Descriptor = {
+  readonly owner: string;
+  readonly group: string;
+  readonly access: AccessList;
+  readonly audit?: AccessList;
+};
+
+const NO_LIST = "NO_ACCESS_CONTROL";
 const SID = "(?:S-1-[0-9A-Fa-fx]+(?:-\\d+)+|[A-Z]{2})";
-const ACES = "(?:\\([^()]*\\))*";
-const FORM = new RegExp(
-  `^O:(${SID})G:(${SID})D:(?:NO_ACCESS_CONTROL|(?:P|AR|AI)*(${ACES}))(?:S:(?:P|AR|AI)*(${ACES}))?$`,
-);
+const FLAGS = `((?:P|AR|AI|${NO_LIST})*)`;
+const ACES = "((?:\\([^()]*\\))*)";
+const FORM = new RegExp(`^O:(${SID})G:(${SID})D:${FLAGS}${ACES}(?:S:${FLAGS}${ACES})?$`);
 const ACE_TYPES = new Set("A D OA OD AU OU AL OL ML XA XD XU ZA RA SP TL FL".split(" "));
 const ACE_FLAGS = /^(?:CI|OI|NP|IO|ID|SA|FA|TP|CR)*$/;
 const RIGHTS =
   /^(?:0x[0-9a-fA-F]{1,8}|\d{1,10}|(?:G[ARWX]|R[CP]|SD|W[DOP]|CC|DC|LC|SW|DT|LO|CR|F[ARWX]|K[ARWX]|N[RWX])*)$/;
-const WHOLE_SID = new RegExp(`^${SID}$`);
 
-// Aliases that mean something only within a domain, which a share has none of ("Create Permission", remarks).
-const DOMAIN_ALIASES = new Set("CA CN CY DA DC DD DG DU EA EK KA LA LG PA RO RS SA".split(" "));
+// Letters that mean somebody only within a domain, which a share has none of, are no SID here ("Create
+// Permission", remarks).
+const isSid = (text: string) => sidBytes(text) !== undefined;
 
-const isSid = (text: string) => WHOLE_SID.test(text) && !DOMAIN_ALIASES.has(text);
-
-function parse(text: string): Descriptor | undefined {
+/** What an SDDL text says; undefined if it is none that a file can have: owner, group and access list must be there. */
+export function descriptorOf(text: string): Descriptor | undefined {
   const match = FORM.exec(text);
   if (match === null) return undefined;
-  const [, owner = "", group = "", list = "", audit = ""] = match;
-  const aces = acesOf(list);
-  if (!isSid(owner) || !isSid(group) || ![...aces, ...acesOf(audit)].every(isAce)) return undefined;
-  return { owner, group, aces };
+  const [, owner = "", group = "", flags = "", aces = "", auditFlags, audits] = match;
+  const access = listOf(flags, aces);
+  const audit = auditFlags === undefined ? undefined : listOf(auditFlags, audits ?? "");
+  const all = [...access.aces, ...(audit?.aces ?? [])];
+  if (!isSid(owner) || !isSid(group) || !all.every(isAce)) return undefined;
+  return { owner, group, access, ...(audit === undefined ? {} : { audit }) };
 }
 
-const acesOf = (list: string): Ace[] =>
-  list === ""
-    ? []
-    : list
-        .slice(1, -1)
-        .split(")(")
-        .map((ace) => ace.split(";"));
+const listOf = (flags: string, aces: string): AccessList => ({
+  flags: flags.replace(NO_LIST, "").match(/P|AR|AI/g) ?? [],
+  isNull: flags.includes(NO_LIST),
+  aces:
+    aces === ""
+      ? []
+      : aces
+          .slice(1, -1)
+          .split(")(")
+          .map((ace) => ace.split(";")),
+});
 
 function isAce(ace: Ace): boolean {
   const [type = "", flags = "", rights = "", , , sid = ""] = ace;
@@ -49,8 +63,14 @@ function isAce(ace: Ace): boolean {
   return ACE_TYPES.has(type) && ACE_FLAGS.test(flags) && RIGHTS.test(rights) && isSid(sid);
 }
 
-/** Whether a text is a security descriptor that a file can have: owner, group and access list are there. */
-export const isPermission = (text: string): boolean => parse(text) !== undefined;
+const listText = ({ flags, isNull, aces }: AccessList): string =>
+  `${flags.join("")}${isNull ? NO_LIST : ""}${aces.map((ace) => `(${ace.join(";")})`).join("")}`;
+
+export const sddlText = ({ owner, group, access, audit }: Descriptor): string =>
+  `O:${owner}G:${group}D:${listText(access)}${audit === undefined ? "" : `S:${listText(audit)}`}`;
+
+/** Whether a text is a security descriptor that a file can have. */
+export const isPermission = (text: string): boolean => descriptorOf(text) !== undefined;
 
 /** What a share's root has when nobody said: what the service grants on a new share, written as SDDL. */
 export const ROOT_PERMISSION =
@@ -58,11 +78,11 @@ export const ROOT_PERMISSION =
 
 /** What a new file or directory has from the directory it is made in (MS-DTYP 2.5.3.4). */
 export function inheritedPermission(parent: string, kind: NodeKind): string {
-  const descriptor = parse(parent);
+  const descriptor = descriptorOf(parent);
   if (descriptor === undefined) return ROOT_PERMISSION;
-  const { owner, group, aces } = descriptor;
-  const list = aces.flatMap((ace) => inheritedAces(ace, kind, { owner, group }));
-  return `O:${owner}G:${group}D:AI${list.map((ace) => `(${ace.join(";")})`).join("")}`;
+  const { owner, group, access } = descriptor;
+  const aces = access.aces.flatMap((ace) => inheritedAces(ace, kind, { owner, group }));
+  return sddlText({ owner, group, access: { flags: ["AI"], isNull: access.isNull, aces } });
 }
 
 function inheritedAces(ace: Ace, kind: NodeKind, who: { owner: string; group: string }): Ace[] {

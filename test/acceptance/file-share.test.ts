@@ -150,6 +150,26 @@ suite("Create Permission, Get Permission", () => {
     assert.equal(direct.headers["x-ms-file-permission-key"], filePermissionKey);
   });
 
+  test("in bytes too: kept as they came, and given in the form that is asked for", async () => {
+    const share = files.service.getShareClient(await files.share());
+    const { filePermissionKey: first = "" } = await share.createPermission(sddl);
+    const asked = { filePermissionFormat: "Binary" as const };
+    const { permission: bytes } = await share.getPermission(first, asked);
+    assert.match(bytes, /^[A-Za-z0-9+/]+=*$/);
+    const { filePermissionKey: second = "" } = await share.createPermission({
+      permission: bytes,
+      format: "Binary",
+    });
+    assert.equal((await share.getPermission(second, asked)).permission, bytes);
+    assert.equal((await share.getPermission(second)).permission, sddl);
+    const headers = { "x-ms-file-permission": bytes, "x-ms-file-permission-format": "binary" };
+    const made = answered(await files.ask(createDirectory(`/${share.name}/dir`, headers)), 201);
+    assert.equal(made.headers["x-ms-file-permission-key"], second);
+    const child = answered(await files.ask(createFile(`/${share.name}/dir/file`, 0)), 201);
+    const key = String(child.headers["x-ms-file-permission-key"]);
+    assert.equal((await share.getPermission(key)).permission, "O:SYG:SYD:AI(A;ID;FA;;;SY)");
+  });
+
   test("permissions are of one share only", async () => {
     const from = files.service.getShareClient(await files.share());
     const { filePermissionKey = "" } = await from.createPermission(sddl);
