@@ -22,7 +22,8 @@ const OWNER = "*";
 const services = { Blob: "blob", Queue: "queue", Table: "table", File: "file" } as const;
 const levels = { Reader: READER, Contributor: CONTRIBUTOR, Owner: OWNER } as const;
 
-/** Azure's role names and what they allow; Owner is there for every service. */
+// Differs from Azure: there is an Owner role for every service, and it covers the service's settings.
+/** Azure's role names and what they allow. */
 const roles: ReadonlyMap<string, Pick<Assignment, "service" | "letters">> = new Map<
   string,
   Pick<Assignment, "service" | "letters">

@@ -359,6 +359,7 @@ function tableOf({ query }: SasRequest, name: string): string {
   return table;
 }
 
+// Differs from Azure: a directory SAS works also in an account without a hierarchical namespace.
 /**
  * The directory that a directory SAS must be for: as many parts of the path as it is deep. A list names its
  * directory by the prefix, which must then lie in it.

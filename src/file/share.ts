@@ -238,7 +238,7 @@ export const getShareStats = readOperation({
 
 /**
  * A snapshot is one record: what it shows stays in place until it changes, and is set apart only then
- * (docs/decisions/0010-file-namespace.md).
+ * (docs/decisions/0009-file-namespace.md).
  */
 export const snapshotShare = writeOperation({
   name: "Snapshot Share",

@@ -28,3 +28,12 @@ for (const [path, prints] of examples) {
     );
   });
 }
+
+test("examples/sas.ts runs, as docs/authorization.md says", async () => {
+  const server = await startServer();
+  const env = { ...process.env, AZURE_STORAGE_CONNECTION_STRING: server.connectionString };
+  const { stdout } = await promisify(execFile)(process.execPath, ["examples/sas.ts"], { env });
+  await server.stop();
+  assert.equal(stdout, "attachment; filename=greeting.txt: hello\n");
+  assert.ok(readFileSync("docs/authorization.md", "utf8").includes("node examples/sas.ts"));
+});
