@@ -55,7 +55,7 @@ suite("Get Blob Tags and Set Blob Tags", () => {
     });
   }
 
-  for (const name of ["x-ms-legal-hold", "x-ms-copy-source", "x-ms-encryption-key"]) {
+  for (const name of ["x-ms-legal-hold", "x-ms-copy-source", "x-ms-source-if-tags"]) {
     test(`Get Blob Tags refuses ${name}, which it does not heed`, async () => {
       const reply = await send(server, { method: "GET", ...at, headers: { [name]: '"0x1"' } });
       assert.deepEqual([reply.status, reply.code], [400, "UnsupportedHeader"]);
