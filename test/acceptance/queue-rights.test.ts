@@ -102,7 +102,7 @@ suite("SAS of a queue", () => {
     ["a", "metadata", MISMATCH],
     ["raup", "set", "403 AuthorizationFailure"],
     ["raup", "create", "403 AuthorizationFailure"],
-    ["raup", "clear", MISMATCH],
+    ["raup", "clear", "403 AuthorizationFailure"],
   ];
   for (const [letters, act, want] of cells) {
     test(`with ${letters}: ${act}: ${want}`, async () =>
