@@ -7,7 +7,8 @@ import { sizeOf } from "../service/from-url.ts";
 import type { CopyState, FileCopyRecord, FileRecord } from "../store/file-records.ts";
 import { fileCopies } from "../store/keys.ts";
 import { hexOf, nodeOf } from "./namespace.ts";
-import { stamped } from "./properties.ts";
+import { stamped } from "./node.ts";
+
 import { findShare, isFile, prepare, type ShareTx, save, viewOf } from "./tree.ts";
 
 export type CopierOptions = {

@@ -19,8 +19,9 @@ import type { CopyState, FileRecord } from "../store/file-records.ts";
 import { fileCopies } from "../store/keys.ts";
 import { FILE_SIZE_MAX, leaseNow, refusePending, refuseReadOnly, replaceFile } from "./file.ts";
 import { hexOf, tickOf } from "./namespace.ts";
-import { keepPermission, permissionIn } from "./permission.ts";
-import { newProperties, type SmbGiven, smbGivenOf, stamped } from "./properties.ts";
+import { keepPermission, newProperties, permissionIn, type SmbGiven, stamped } from "./node.ts";
+
+import { HTTP_NAMES, smbGivenOf } from "./properties.ts";
 import { changing, chosen, enter, isTrue, type NodePlace, theFile } from "./resource.ts";
 import { copySourceOf, type Source } from "./source.ts";
 import { findShare, isFile, prepare, type Share, save, viewOf, walk } from "./tree.ts";
@@ -168,15 +169,6 @@ async function copiedHere(call: CopyCall, source: Source): Promise<Reply> {
   const state = { status: "success", done: size, total: size, endedAt: tx.now } as const;
   return written(call, { size, headers, metadata, content, ...properties }, state);
 }
-
-const HTTP_NAMES = [
-  ["content-type", "contentType"],
-  ["content-encoding", "contentEncoding"],
-  ["content-language", "contentLanguage"],
-  ["content-disposition", "contentDisposition"],
-  ["cache-control", "cacheControl"],
-  ["content-md5", "contentMd5"],
-] as const;
 
 /** A copy from elsewhere: the file is there with its size, and is filled in the background. */
 async function begunCopy(call: CopyCall, source: NonNullable<Received["source"]>): Promise<Reply> {

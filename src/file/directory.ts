@@ -5,7 +5,8 @@ import { READ_ONLY } from "../rules/smb-properties.ts";
 import { changedHeaders, metadataHeaders, metadataOf } from "../service/resource.ts";
 import type { DirectoryRecord } from "../store/file-records.ts";
 import { hexOf } from "./namespace.ts";
-import { changedProperties, newProperties, smbGivenOf, smbHeaders, stamped } from "./properties.ts";
+import { changedProperties, newProperties, stamped } from "./node.ts";
+import { smbGivenOf, smbHeaders } from "./properties.ts";
 import { changing, chosen, theDirectory } from "./resource.ts";
 import { create, isInUse, prepare, remove, save, viewOf } from "./tree.ts";
 

@@ -16,15 +16,8 @@ import { changedHeaders, metadataHeaders, metadataOf, parseInteger } from "../se
 import { withMd5 } from "../service/summed.ts";
 import type { CopyState, FileRecord } from "../store/file-records.ts";
 import { hexOf } from "./namespace.ts";
-import {
-  changedProperties,
-  httpGivenOf,
-  httpHeaders,
-  newProperties,
-  smbGivenOf,
-  smbHeaders,
-  stamped,
-} from "./properties.ts";
+import { changedProperties, newProperties, stamped } from "./node.ts";
+import { httpGivenOf, httpHeaders, smbGivenOf, smbHeaders } from "./properties.ts";
 import { changing, chosen, isTrue, type NodePlace, theFile } from "./resource.ts";
 import { create, prepare, remove, save } from "./tree.ts";
 

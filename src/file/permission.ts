@@ -1,27 +1,11 @@
-import { createHash } from "node:crypto";
-import { parseBase64 } from "../base/bytes.ts";
-import type { WriteTx } from "../engine/engine.ts";
 import { type Request, readOperation, writeOperation } from "../http/operation.ts";
 import { missingHeader, StorageError } from "../rules/errors.ts";
 import { isPermission } from "../rules/sddl.ts";
-import { binaryOf, sddlOf } from "../rules/security-descriptor.ts";
-import { permissions } from "../store/keys.ts";
+import { binaryOf } from "../rules/security-descriptor.ts";
+import { asSddl, isSddl, keepPermission, permissionIn, sddlIn } from "./node.ts";
 import { chosen, theShare } from "./resource.ts";
 
 const PERMISSION_MAX = 64 * 1024;
-
-/** Keeps a security descriptor in a share, as it was written, and gives its key: the same for the same text. */
-export async function keepPermission(tx: WriteTx, share: bigint, sddl: string): Promise<string> {
-  const number = createHash("sha256").update(sddl).digest().readBigUInt64BE();
-  for (let turn = 1; ; turn++) {
-    const key = `${number}*${turn}`;
-    const found = await permissions.get(tx, share, key);
-    if (found === sddl) return key;
-    if (found !== undefined) continue; // another text has the same number
-    permissions.put(tx, [share, key], sddl);
-    return key;
-  }
-}
 
 /** How permissions are written: as SDDL, or as base64 of a descriptor's bytes. */
 const FORMATS = ["sddl", "binary"] as const;
@@ -37,17 +21,6 @@ export function checkedPermission(text: string, format: Format): string {
   if (!isFine) throw new StorageError("FileInvalidPermission");
   return text;
 }
-
-/** What is kept begins with an owner if it is SDDL; base64 has no colon. */
-const isSddl = (kept: string) => kept.startsWith("O:");
-
-function sddlIn(base64: string): string | undefined {
-  const bytes = parseBase64(base64);
-  return bytes === undefined ? undefined : sddlOf(bytes);
-}
-
-/** A permission as it is kept, in SDDL. */
-export const asSddl = (kept: string): string => (isSddl(kept) ? kept : (sddlIn(kept) ?? kept));
 
 /** A permission as it is kept, in the form that is wanted. */
 function inFormat(kept: string, format: Format): string {
@@ -110,16 +83,3 @@ export const getPermission = readOperation({
     return { status: 200, headers: { "Content-Type": "application/json" }, body };
   },
 });
-
-const KEY = /^\d{1,20}\*\d{1,9}$/;
-
-/** The security descriptor that a key stands for. */
-export async function permissionIn(
-  tx: Parameters<typeof permissions.get>[0],
-  share: bigint,
-  key: string,
-): Promise<string> {
-  const sddl = KEY.test(key) ? await permissions.get(tx, share, key) : undefined;
-  if (sddl === undefined) throw new StorageError("FileInvalidPermissionKey");
-  return sddl;
-}

@@ -1,33 +1,17 @@
-import { instantOf, type Tick, tickText } from "../base/time.ts";
-import type { WriteTx } from "../engine/engine.ts";
+import { tickText } from "../base/time.ts";
 import type { HeaderValue, Request } from "../http/operation.ts";
-import { invalidHeader, missingHeader, StorageError } from "../rules/errors.ts";
-import { inheritedPermission } from "../rules/sddl.ts";
+import { invalidHeader, missingHeader } from "../rules/errors.ts";
 import {
-  ARCHIVE,
   attributesText,
-  DIRECTORY,
   type NodeKind,
   parseAttributes,
   parseFileTime,
 } from "../rules/smb-properties.ts";
 import type { FileRecord, NodeRecord } from "../store/file-records.ts";
-import { nodes } from "../store/keys.ts";
-import type { Changed, HttpHeaders } from "../store/records.ts";
-import { hexOf, tickOf } from "./namespace.ts";
-import { asSddl, checkedPermission, formatOf, keepPermission, permissionIn } from "./permission.ts";
-
-/** A time that a request sets: its own, that of the request, or the one that is there. */
-type TimeGiven = Tick | "now" | undefined;
-
-/** What a request says of the properties that SMB knows; undefined leaves them as they are, or to the default. */
-export type SmbGiven = {
-  readonly attributes: number | undefined;
-  readonly createdAt: TimeGiven;
-  readonly writtenAt: TimeGiven;
-  readonly changedAt: TimeGiven;
-  readonly permission: { readonly sddl: string } | { readonly key: string } | undefined;
-};
+import type { HttpHeaders } from "../store/records.ts";
+import { tickOf } from "./namespace.ts";
+import type { SmbGiven, TimeGiven } from "./node.ts";
+import { checkedPermission, formatOf } from "./permission.ts";
 
 const REQUIRED = [
   "x-ms-file-attributes",
@@ -94,81 +78,6 @@ function permissionGiven(request: Request, makes: boolean): SmbGiven["permission
   return { sddl: checkedPermission(sddl, format) };
 }
 
-/** A new ETag and time of change, and the tick they are from. */
-export function stamped(tx: WriteTx): Changed & { readonly tick: Tick } {
-  const tick = tx.tick();
-  return { etag: `0x${tick.toString(16).toUpperCase()}`, modifiedAt: instantOf(tick), tick };
-}
-
-type SmbProperties = Pick<
-  NodeRecord,
-  "attributes" | "createdAt" | "writtenAt" | "changedAt" | "permission"
->;
-
-/** The properties of a new node; what the request leaves open is the time of day and the parent's permission. */
-export async function newProperties(
-  tx: WriteTx,
-  given: SmbGiven,
-  made: {
-    readonly share: bigint;
-    readonly parent: bigint;
-    readonly kind: NodeKind;
-    readonly tick: Tick;
-  },
-): Promise<SmbProperties> {
-  const { share, parent, kind, tick } = made;
-  const at = (time: TimeGiven) => hexOf(time === undefined || time === "now" ? tick : time);
-  return {
-    attributes: given.attributes ?? (kind === "file" ? ARCHIVE : DIRECTORY),
-    createdAt: at(given.createdAt),
-    writtenAt: at(given.writtenAt),
-    changedAt: at(given.changedAt),
-    permission:
-      (await permissionKey(tx, share, given)) ?? (await inheritedKey(tx, share, parent, kind)),
-  };
-}
-
-/** The properties of a node after a request has changed some of them. */
-export async function changedProperties(
-  tx: WriteTx,
-  given: SmbGiven,
-  node: NodeRecord,
-  { share, tick }: { readonly share: bigint; readonly tick: Tick },
-): Promise<SmbProperties> {
-  const at = (time: TimeGiven, before: string) =>
-    time === undefined ? before : hexOf(time === "now" ? tick : time);
-  return {
-    attributes: given.attributes ?? node.attributes,
-    createdAt: at(given.createdAt, node.createdAt),
-    writtenAt: at(given.writtenAt, node.writtenAt),
-    changedAt: at(given.changedAt, hexOf(tick)),
-    permission: (await permissionKey(tx, share, given)) ?? node.permission,
-  };
-}
-
-async function permissionKey(
-  tx: WriteTx,
-  share: bigint,
-  { permission }: SmbGiven,
-): Promise<string | undefined> {
-  if (permission === undefined) return undefined;
-  if ("sddl" in permission) return keepPermission(tx, share, permission.sddl);
-  await permissionIn(tx, share, permission.key);
-  return permission.key;
-}
-
-async function inheritedKey(
-  tx: WriteTx,
-  share: bigint,
-  parent: bigint,
-  kind: NodeKind,
-): Promise<string> {
-  const directory = await nodes.get(tx, share, parent);
-  if (directory === undefined) throw new StorageError("ParentNotFound");
-  const sddl = asSddl(await permissionIn(tx, share, directory.permission));
-  return keepPermission(tx, share, inheritedPermission(sddl, kind));
-}
-
 const timeText = (hex: string) => tickText(tickOf(hex));
 
 /** What every reply about a file or directory tells of it. */
@@ -182,7 +91,8 @@ export const smbHeaders = (node: NodeRecord): Record<string, HeaderValue> => ({
   "x-ms-file-parent-id": node.id === "0" ? undefined : String(tickOf(node.parent)),
 });
 
-const HTTP_NAMES = [
+/** The HTTP properties of a file: their headers, and what a record calls them. */
+export const HTTP_NAMES = [
   ["content-type", "contentType"],
   ["content-encoding", "contentEncoding"],
   ["content-language", "contentLanguage"],

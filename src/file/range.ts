@@ -17,7 +17,8 @@ import { shareSnapshots } from "../store/keys.ts";
 import type { Marked, RangeList } from "../store/sparse-ranges.ts";
 import { leaseNow, refusePending, refuseReadOnly } from "./file.ts";
 import { hexOf, nodeOf, tickOf } from "./namespace.ts";
-import { stamped } from "./properties.ts";
+import { stamped } from "./node.ts";
+
 import { changing, chosen, isTrue, type NodePlace, pathIn, theFile } from "./resource.ts";
 import { isFile, prepare, type ShareTx, save, walk } from "./tree.ts";
 

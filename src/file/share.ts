@@ -26,7 +26,8 @@ import {
   usage,
 } from "../store/keys.ts";
 import { hexOf, ROOT, tickOf } from "./namespace.ts";
-import { keepPermission } from "./permission.ts";
+import { keepPermission } from "./node.ts";
+
 import { chosen, type SharePlace, theShare } from "./resource.ts";
 import type { Share } from "./tree.ts";
 
@@ -144,7 +145,6 @@ export const getShareProperties = readOperation({
       "x-ms-lease-status": lease.status,
       "x-ms-lease-state": lease.state,
       "x-ms-lease-duration": lease.duration,
-      "x-ms-has-immutability-policy": undefined,
     };
     return { status: 200, headers };
   },

@@ -1,7 +1,6 @@
 import type { Tick } from "../base/time.ts";
 import type { ReadTx, WriteTx } from "../engine/engine.ts";
 import { StorageError } from "../rules/errors.ts";
-import { folded } from "../rules/file-names.ts";
 import type {
   DirectoryRecord,
   FileRecord,
@@ -208,9 +207,6 @@ export async function isInUse(
   }
   return false;
 }
-
-/** Whether two names are one in a directory. */
-export const isSameName = (a: string, b: string): boolean => folded(a) === folded(b);
 
 export const isFile = (node: NodeRecord): node is FileRecord => node.kind === "file";
 export const isDirectory = (node: NodeRecord): node is DirectoryRecord => node.kind === "directory";
