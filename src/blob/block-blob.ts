@@ -29,7 +29,7 @@ import { dropBlocks } from "../store/sweep.ts";
 import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
 import { encryptedHeaders, keyNoted, refuseOtherKey } from "./customer-key.ts";
 import { type Change, refusePending, replaceBlob, setAside } from "./history.ts";
-import { heldOf, refuseHold } from "./immutability.ts";
+import { heldOf, noteHeld, refuseHold } from "./immutability.ts";
 import { type BlobPlace, theBlob } from "./resource.ts";
 
 const BLOCK_ID_MAX = 64;
@@ -90,6 +90,7 @@ export async function overwrite(
 ): Promise<BlobRecord> {
   const { tx, around } = change;
   refuseHold(held, around.settings, tx.now);
+  if (held.immutability !== undefined || held.legalHold) await noteHeld(tx, change.place);
   const changed = changedNow(tx);
   // Another type of blob has other tiers, or none.
   const same = before?.type === given.type ? before : undefined;

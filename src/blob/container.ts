@@ -168,7 +168,7 @@ export const deleteContainer = writeOperation({
   allow: { sas: "d", resource: "c" },
   guard: { on: theContainer, conditions: "write", lease: "guarded" },
   async apply({ tx, place: { account, name }, found, around: { settings } }) {
-    if (settings.immutableStorage) await refuseHeldBlobs(tx, BigInt(`0x${found.id}`));
+    if (found.hasHeld) await refuseHeldBlobs(tx, BigInt(`0x${found.id}`));
     // Differs from Azure: the name of a deleted container can be used again at once, not after 30 seconds.
     containers.delete(tx, account, name);
     containerIds.delete(tx, account, name);

@@ -32,7 +32,7 @@ export async function replaceBlob(
   const { container, name, remains } = place;
   refusePending(before);
   if (before !== undefined) {
-    if (around.settings.versioning) {
+    if (isVersioned(change, before)) {
       if (before.type !== next.type) throw new StorageError("InvalidBlobType");
       versions.put(tx, [container, name, versionOf(before)], past(before));
     } else {
@@ -68,7 +68,7 @@ export async function changeBlob(
   const { container, name } = place;
   refusePending(before);
   let record = next;
-  if (around.settings.versioning) {
+  if (isVersioned(change, before)) {
     const content = await around.contents.copied(tx, before.content);
     versions.put(tx, [container, name, versionOf(before)], { ...past(before), content });
     record = versioned(change, next);
@@ -94,7 +94,7 @@ export async function removeBlob(change: Change, found: BlobRecord): Promise<boo
   const { tx, place, around } = change;
   const { account, container, name } = place;
   indexTags(tx, place, found.tags, undefined);
-  if (around.settings.versioning) {
+  if (isVersioned(change, found)) {
     versions.put(tx, [container, name, versionOf(found)], past(found));
     blobs.delete(tx, container, name);
     return false;
@@ -152,6 +152,10 @@ export function refuseIncremental(found: BlobRecord): void {
 export function refusePending(found: BlobRecord | undefined): void {
   if (found?.copy?.status === "pending") throw new StorageError("PendingCopyOperation");
 }
+
+/** Whether a state stays as a version: also the last one from when the account still kept versions. */
+const isVersioned = ({ around }: Change, { version }: BlobRecord): boolean =>
+  around.settings.versioning || version !== undefined;
 
 /** A record as a past state: nobody leases those, and only a blob itself expires. */
 export const past = ({ expiresAt: _expiresAt, ...record }: BlobRecord): BlobRecord => ({

@@ -1,9 +1,11 @@
 import { httpDate, type Instant, parseHttpDate } from "../base/time.ts";
+import type { WriteTx } from "../engine/engine.ts";
 import { IMMUTABILITY_HEADERS } from "../http/heeded.ts";
 import { type Request, type Settings, writeOperation } from "../http/operation.ts";
 import { invalidHeader, missingHeader, StorageError } from "../rules/errors.ts";
 import { type Held, type Policy, policyChanged, policyRemoved } from "../rules/immutability.ts";
-import { putBlobRecord, theBlob } from "./resource.ts";
+import { containers } from "../store/keys.ts";
+import { type BlobPlace, putBlobRecord, theBlob } from "./resource.ts";
 
 function policyOf(request: Request): Policy | undefined {
   const date = request.header("x-ms-immutability-policy-until-date");
@@ -47,6 +49,13 @@ export function refuseHold(held: Held, settings: Settings, now: Instant): void {
   }
 }
 
+/** Notes at the container that it may have to stay for the sake of a blob. */
+export async function noteHeld(tx: WriteTx, { account, containerName }: BlobPlace): Promise<void> {
+  const record = await containers.get(tx, account, containerName);
+  if (record === undefined || record.hasHeld) return;
+  containers.put(tx, [account, containerName], { ...record, hasHeld: true });
+}
+
 const refuseSwitchedOff = ({ immutableStorage }: Settings): void => {
   if (!immutableStorage) throw new StorageError("FeatureNotEnabled");
 };
@@ -72,6 +81,7 @@ export const setImmutabilityPolicy = writeOperation({
     }
     if (typeof policy === "string") throw new StorageError(policy);
     putBlobRecord(tx, place, { ...found, immutability: policy });
+    await noteHeld(tx, place);
     const headers = {
       "x-ms-immutability-policy-until-date": httpDate(policy.until),
       "x-ms-immutability-policy-mode": policy.mode.toLowerCase(),
@@ -114,6 +124,7 @@ export const setLegalHold = writeOperation({
     refuseSwitchedOff(around.settings);
     const { legalHold: _before, ...rest } = found;
     putBlobRecord(tx, place, hold ? { ...rest, legalHold: true } : rest);
+    if (hold) await noteHeld(tx, place);
     return { status: 200, headers: { "x-ms-legal-hold": hold } };
   },
 });

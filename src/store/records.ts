@@ -75,6 +75,8 @@ export type ContainerRecord = Changed & {
   readonly policies: readonly AccessPolicy[];
   readonly encryptionScope?: string;
   readonly denyScopeOverride?: boolean;
+  /** That a state of one of its blobs was made immutable, some time. */
+  readonly hasHeld?: true;
   /** Since when it is deleted, and until when it can be restored. */
   readonly deleted?: Deleted;
 };
