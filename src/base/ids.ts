@@ -25,3 +25,13 @@ export const randomIds: Ids = {
     return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20)}`;
   },
 };
+
+/** Random bytes, as many as wanted: those of GUIDs that have no fixed meaning. */
+export function drawnBytes(ids: Ids, size: number): Buffer {
+  let hex = "";
+  while (hex.length < 2 * size) {
+    const guid = ids.guid();
+    hex += guid.slice(0, 8) + guid.slice(9, 13) + guid.slice(24);
+  }
+  return Buffer.from(hex.slice(0, 2 * size), "hex");
+}
