@@ -12,7 +12,17 @@ const KEY_EXCHANGE = 0x40000000;
 const TARGET_TYPE_SERVER = 0x20000;
 const TARGET_INFO = 0x800000;
 /** What is agreed to when the client offers it: SIGN, SEAL, NTLM, ALWAYS_SIGN, extended security, VERSION, 128, KEY_EXCH, 56. */
-const ECHOED = UNICODE | 0x10 | 0x20 | 0x200 | 0x8000 | 0x80000 | 0x2000000 | 0x20000000 | KEY_EXCHANGE | 0x80000000;
+const ECHOED =
+  UNICODE |
+  0x10 |
+  0x20 |
+  0x200 |
+  0x8000 |
+  0x80000 |
+  0x2000000 |
+  0x20000000 |
+  KEY_EXCHANGE |
+  0x80000000;
 
 const hmacMd5 = (key: Uint8Array, ...parts: readonly Uint8Array[]): Buffer => {
   const mac = createHmac("md5", key);

@@ -9,16 +9,24 @@ export type Engine = {
    * Runs `body` on one committed state. What it returns is given out only when that state is durable, as
    * far as `body` looked at it: nobody learns what a power cut could still undo.
    */
-  read<T>(body: (tx: ReadTx) => Promise<T>): Promise<T>;
+  read<T>(body: (tx: ReadTx) => Promise<T>, given?: Given): Promise<T>;
   /**
    * Runs `body` alone, as if no other transaction ran beside it, and makes its writes durable before the
    * promise resolves. If `body` throws, none of its writes happen. It may run again after a conflict, so
    * it has no effect but its writes, and it awaits nothing but `tx`.
    */
-  write<T>(body: (tx: WriteTx) => Promise<T>): Promise<T>;
+  write<T>(body: (tx: WriteTx) => Promise<T>, given?: Given): Promise<T>;
+  /** Resolves when all that bodies have written by now is durable, however soon their results were given out. */
+  settled(): Promise<void>;
   /** Finishes what has begun, then lets go of the data directory. */
   close(): Promise<void>;
 };
+
+/**
+ * When a result is given out: once all that it tells of is durable, which is the rule, or "soon", when the
+ * bodies that come next see it. The latter is for protocols that have a request of their own to make sure.
+ */
+export type Given = "durable" | "soon";
 
 export type Entry = { readonly key: Uint8Array; readonly value: Uint8Array };
 

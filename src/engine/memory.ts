@@ -54,6 +54,9 @@ export function memoryEngine({ clock, conflicts = () => false }: MemoryOptions):
         for (const effect of tx.effects) effect();
         return result;
       }),
+    async settled() {
+      await tail;
+    },
     async close() {
       closed = true;
       await tail;

@@ -11,10 +11,11 @@ import { invalidHeader, invalidQuery, missingHeader, StorageError } from "../rul
 import { parseRange, type Range, rangeOf } from "../rules/ranges.ts";
 import { fetchSource } from "../service/from-url.ts";
 import { changedHeaders } from "../service/resource.ts";
-import type { Opened, Staged } from "../store/content.ts";
+import type { Opened } from "../store/content.ts";
 import type { FileRecord } from "../store/file-records.ts";
 import { shareSnapshots } from "../store/keys.ts";
 import type { Marked, RangeList } from "../store/sparse-ranges.ts";
+import { cleared } from "./clearing.ts";
 import { leaseNow, refusePending, refuseReadOnly } from "./file.ts";
 import { hexOf, nodeOf, tickOf } from "./namespace.ts";
 import { stamped } from "./node.ts";
@@ -23,7 +24,6 @@ import { changing, chosen, isTrue, type NodePlace, pathIn, theFile } from "./res
 import { isFile, prepare, type ShareTx, save, walk } from "./tree.ts";
 
 const UPDATE_MAX = 4 * 1024 * 1024;
-const PAGE = 512;
 
 /** The bytes a write is about; both ends must be named. */
 export function writtenRange(request: Request): Range {
@@ -152,21 +152,6 @@ export const putRangeFromUrl = writeOperation({
   },
 });
 
-const zeros = (size: number): Staged => ({ size, parts: [{ bytes: Buffer.alloc(size) }] });
-
-/** Frees whole pages of 512 bytes; the ends of a range that cover none are written as zeros ("Put Range"). */
-async function cleared(
-  { tx, sparse }: Pick<ShareTx, "tx" | "sparse">,
-  content: FileRecord["content"],
-  { start, count }: Range,
-): Promise<void> {
-  const end = start + count;
-  const first = Math.min(Math.ceil(start / PAGE) * PAGE, end);
-  const last = Math.max(Math.floor(end / PAGE) * PAGE, first);
-  if (first > start) await sparse.write(tx, content, start, zeros(first - start));
-  if (last > first) await sparse.clear(tx, content, { start: first, count: last - first });
-  if (end > last) await sparse.write(tx, content, last, zeros(end - last));
-}
 
 export const listRanges = readOperation({
   name: "List Ranges",

@@ -9,7 +9,7 @@ import type {
   ShareSnapshotRecord,
 } from "../store/file-records.ts";
 import { entries, shareSnapshots, shares, usage } from "../store/keys.ts";
-import type { Opens } from "../store/opens.ts";
+import type { Notice, Opens } from "../store/opens.ts";
 import type { SparseContents } from "../store/sparse.ts";
 import {
   dropEntry,
@@ -128,15 +128,59 @@ async function grow({ tx, share }: ShareTx, by: number): Promise<void> {
   usage.put(tx, [share.id], used);
 }
 
+/** Tells those who watch of a change in a directory. */
+async function tell(
+  { tx, share, opens }: ShareTx,
+  directory: bigint,
+  notice: Pick<Notice, "name" | "what" | "kind" | "bits" | "from">,
+): Promise<void> {
+  const watched = opens.isWatched(share.id);
+  if (watched === undefined) return;
+  const told = { share: share.id, directory, ...notice };
+  if (watched === "flat") {
+    opens.tell(tx, told);
+    return;
+  }
+  const above: { id: bigint; name: string }[] = [];
+  for (let id = directory; id !== ROOT; ) {
+    const node = await nodeOf(tx, viewOf(share), id);
+    if (node === undefined) break;
+    above.push({ id, name: node.name });
+    id = tickOf(node.parent);
+  }
+  opens.tell(tx, { ...told, above });
+}
+
+// Bits of SMB's completion filter (MS-SMB2 2.2.35).
+const ATTRIBUTES = 0x4;
+const SIZE = 0x8;
+const LAST_WRITE = 0x10;
+const LAST_ACCESS = 0x20;
+const CREATION = 0x40;
+const SECURITY = 0x100;
+
+/** Which properties differ between two states of a node. */
+function changedBits(before: NodeRecord, after: NodeRecord): number {
+  const size = (node: NodeRecord) => (node.kind === "file" ? node.size : 0);
+  return (
+    (before.attributes === after.attributes ? 0 : ATTRIBUTES) |
+    (size(before) === size(after) ? 0 : SIZE) |
+    (before.writtenAt === after.writtenAt ? 0 : LAST_WRITE) |
+    (before.accessedAt === after.accessedAt ? 0 : LAST_ACCESS) |
+    (before.createdAt === after.createdAt ? 0 : CREATION) |
+    (before.permission === after.permission ? 0 : SECURITY)
+  );
+}
+
 /** Puts a new file or directory in its place, where nothing is. */
 export async function create(change: ShareTx, node: NodeRecord): Promise<void> {
-  const { tx, share, opens } = change;
+  const { tx, share } = change;
   const writing = writingOf(share);
   if (node.kind === "file") await grow(change, node.size);
   const { parent, name, id, kind } = node;
   putEntry(tx, writing, tickOf(parent), { name, id, kind });
   putNode(tx, writing, node);
-  opens.tell(tx, { share: share.id, directory: tickOf(parent), name, what: "added" });
+  await tell(change, tickOf(parent), { name, what: "added", kind, bits: 0 });
 }
 
 /** The node as it may now be changed; `save` puts it back. What snapshots show of it stays. */
@@ -147,16 +191,17 @@ export const prepare = <N extends NodeRecord>(
 
 /** Puts back a node that was prepared, and tells of it. */
 export async function save(change: ShareTx, before: NodeRecord, after: NodeRecord): Promise<void> {
-  const { tx, share, opens } = change;
+  const { tx, share } = change;
   if (before.kind === "file" && after.kind === "file") await grow(change, after.size - before.size);
   putNode(tx, writingOf(share), after);
-  const { name } = after;
-  opens.tell(tx, { share: share.id, directory: tickOf(after.parent), name, what: "modified" });
+  const { name, kind } = after;
+  const bits = changedBits(before, after);
+  if (bits !== 0) await tell(change, tickOf(after.parent), { name, what: "modified", kind, bits });
 }
 
 /** Removes a file, or a directory that must be empty. */
 export async function remove(change: ShareTx, node: NodeRecord): Promise<void> {
-  const { tx, share, sparse, opens } = change;
+  const { tx, share, sparse } = change;
   const writing = writingOf(share);
   if (node.kind === "directory") {
     const [child] = await entries.walk(tx, [share.id, tickOf(node.id)], { limit: 1 });
@@ -167,7 +212,7 @@ export async function remove(change: ShareTx, node: NodeRecord): Promise<void> {
   const directory = tickOf(node.parent);
   await dropEntry(tx, writing, directory, node.name);
   await dropNode(tx, writing, node, sparse);
-  opens.tell(tx, { share: share.id, directory, name: node.name, what: "removed" });
+  await tell(change, directory, { name: node.name, what: "removed", kind: node.kind, bits: 0 });
 }
 
 /**
@@ -179,18 +224,19 @@ export async function move<N extends NodeRecord>(
   node: N,
   to: { readonly parent: bigint; readonly name: string },
 ): Promise<N> {
-  const { tx, share, opens } = change;
+  const { tx, share } = change;
   const writing = writingOf(share);
   const from = tickOf(node.parent);
   const moved = { ...(await prepare(change, node)), parent: to.parent.toString(16), name: to.name };
   await dropEntry(tx, writing, from, node.name);
   putEntry(tx, writing, to.parent, { name: to.name, id: node.id, kind: node.kind });
   putNode(tx, writing, moved);
-  const told = { share: share.id, directory: to.parent, name: to.name };
-  if (from === to.parent) opens.tell(tx, { ...told, what: "renamed", from: node.name });
-  else {
-    opens.tell(tx, { share: share.id, directory: from, name: node.name, what: "removed" });
-    opens.tell(tx, { ...told, what: "added" });
+  const told = { name: to.name, kind: node.kind, bits: 0 };
+  if (from === to.parent) {
+    await tell(change, from, { ...told, what: "renamed", from: node.name });
+  } else {
+    await tell(change, from, { ...told, name: node.name, what: "removed" });
+    await tell(change, to.parent, { ...told, what: "added" });
   }
   return moved;
 }
@@ -210,3 +256,7 @@ export async function isInUse(
 
 export const isFile = (node: NodeRecord): node is FileRecord => node.kind === "file";
 export const isDirectory = (node: NodeRecord): node is DirectoryRecord => node.kind === "directory";
+
+/** A node by its number, as a view shows it. */
+export const nodeIn = (tx: ReadTx, view: View, id: bigint): Promise<NodeRecord | undefined> =>
+  nodeOf(tx, view, id);

@@ -1,5 +1,5 @@
-import type { Connection } from "./connection.ts";
 import type { Around } from "./around.ts";
+import type { Connection } from "./connection.ts";
 import type { Open } from "./open.ts";
 import type { Session, Tree } from "./session.ts";
 import type { NtStatus } from "./status.ts";
@@ -20,6 +20,8 @@ export type Call = {
   readonly session: Session | undefined;
   readonly tree: Tree | undefined;
   readonly open: Open | undefined;
+  /** In a related request, the open that the one before was about. */
+  readonly relatedFile: bigint | undefined;
   /**
    * Tells the client that the answer takes a while, unless it knows already. `onAbort` is called, once at
    * most, when the client cancels the request or what it is about is taken from it.

@@ -1,8 +1,8 @@
 import { StorageError } from "../rules/errors.ts";
 import type { Call, Command, FileIdFields, Reply } from "./command.ts";
-import { commands } from "./commands.ts";
 import { negotiateUpgrade } from "./commands/negotiate.ts";
-import { type Connection, type Part, PENDING_MAX } from "./connection.ts";
+import { commandOf } from "./commands.ts";
+import type { Connection, Part, Runner } from "./connection.ts";
 import type { Open } from "./open.ts";
 import { SMB_202 } from "./protection.ts";
 import type { Session, Tree } from "./session.ts";
@@ -24,9 +24,17 @@ const CREATE = 5;
 const CANCEL = 12;
 const ECHO = 13;
 const CREDIT_SIZE = 65536;
+const PENDING_MAX = 512;
 const NO_ID = 0xffff_ffff_ffff_ffffn;
 /** An error's body: nine bytes, of which the last stands for data that is not there. */
 const NO_DATA = Buffer.from([9, 0, 0, 0, 0, 0, 0, 0, 0]);
+
+/** Runs what connections receive. */
+export const runner: Runner = {
+  run: (connection, parts, sealedBy, over) =>
+    void new Compound(connection, sealedBy).run(parts, over),
+  upgrade: (connection, dialect) => new Compound(connection, undefined).upgrade(dialect),
+};
 
 /** What requests of a compound take over from the one before. */
 type Chain = {
@@ -57,7 +65,7 @@ type Current = {
  * The requests of one message: for each it finds what its command needs, runs it, and makes what it throws
  * into a status. The answers go out together, but for a request that has to wait.
  */
-export class Compound {
+class Compound {
   readonly #connection: Connection;
   readonly #sealedBy: Session | undefined;
   readonly #answers: Answer[] = [];
@@ -71,10 +79,18 @@ export class Compound {
   }
 
   /** Answers SMB1's negotiate with SMB2's. */
-  async upgrade(dialect: number): Promise<void> {
+  upgrade(dialect: number): void {
     const header = readHeader(Buffer.alloc(HEADER_SIZE));
     const reply = negotiateUpgrade(this.#connection, dialect);
-    this.#put({ part: { header, message: Buffer.alloc(0) }, isLast: true, session: undefined, asyncId: undefined }, reply);
+    this.#put(
+      {
+        part: { header, message: Buffer.alloc(0) },
+        isLast: true,
+        session: undefined,
+        asyncId: undefined,
+      },
+      reply,
+    );
     this.#flush();
   }
 
@@ -97,7 +113,9 @@ export class Compound {
     } catch (error) {
       if (error instanceof ProtocolViolation) this.#connection.violate(error.message);
       else {
-        this.#connection.around.log.error("an SMB request failed", { error: String((error as Error).stack) });
+        this.#connection.around.log.error("an SMB request failed", {
+          error: String((error as Error).stack),
+        });
         this.#connection.destroy();
       }
     } finally {
@@ -108,7 +126,8 @@ export class Compound {
   #cancel({ header, message }: Part): void {
     const session = this.#connection.sessions.get(header.sessionId);
     const isSigned = (header.flags & FLAG_SIGNED) !== 0;
-    if (this.#sealedBy === undefined && isSigned && session?.signer?.isSigned(message) !== true) return;
+    if (this.#sealedBy === undefined && isSigned && session?.signer?.isSigned(message) !== true)
+      return;
     this.#connection.cancel(header, session, (header.flags & FLAG_ASYNC) !== 0);
   }
 
@@ -118,7 +137,10 @@ export class Compound {
     const isRelated = (header.flags & FLAG_RELATED) !== 0;
     try {
       if (isRelated && isFirst) throw new SmbError("STATUS_INVALID_PARAMETER");
-      const command = commands.get(header.command);
+      const { message } = current.part;
+      const structureSize =
+        message.length < HEADER_SIZE + 2 ? 0 : message.readUInt16LE(HEADER_SIZE);
+      const command = commandOf(header.command, structureSize);
       if (command === undefined) throw new SmbError("STATUS_INVALID_PARAMETER");
       if (this.#connection.negotiated === undefined && header.command !== NEGOTIATE) {
         throw new ProtocolViolation("it did not negotiate first");
@@ -176,6 +198,7 @@ export class Compound {
       session,
       tree,
       open,
+      relatedFile: isRelated ? chain.file : undefined,
       pend: (onAbort) => this.#pend(current, onAbort),
     };
     return command.handle(call, request);
@@ -196,7 +219,11 @@ export class Compound {
     return session;
   }
 
-  #checkProtection(command: Command, { header, message }: Part, session: Session | undefined): void {
+  #checkProtection(
+    command: Command,
+    { header, message }: Part,
+    session: Session | undefined,
+  ): void {
     if (this.#sealedBy !== undefined) return;
     if (command.code === NEGOTIATE) return;
     const isSigned = (header.flags & FLAG_SIGNED) !== 0;
@@ -238,7 +265,8 @@ export class Compound {
       handle = chain.file;
     } else if (filePersistent !== fileVolatile) {
       // Both halves of an id are the same number; ioctl.ts has requests that name none.
-      if (filePersistent !== NO_ID || fileVolatile !== NO_ID) throw new SmbError("STATUS_FILE_CLOSED");
+      if (filePersistent !== NO_ID || fileVolatile !== NO_ID)
+        throw new SmbError("STATUS_FILE_CLOSED");
     }
     const open = session?.opens.get(handle);
     if (open === undefined || open.tree !== tree) throw new SmbError("STATUS_FILE_CLOSED");
@@ -299,11 +327,13 @@ export class Compound {
     const status = reply.status ?? "STATUS_SUCCESS";
     const isInterim = status === "STATUS_PENDING";
     const isEarly =
-      header.command === NEGOTIATE || (header.command === SESSION_SETUP && status !== "STATUS_SUCCESS");
+      header.command === NEGOTIATE ||
+      (header.command === SESSION_SETUP && status !== "STATUS_SUCCESS");
     const isPaid = current.asyncId !== undefined && !isInterim;
     const asked = isEarly || negotiated === undefined ? 1 : header.creditRequest;
     const granted = isPaid ? 0 : credits.grant(asked);
-    if (current.asyncId !== undefined && !isInterim) this.#connection.pending.delete(current.asyncId);
+    if (current.asyncId !== undefined && !isInterim)
+      this.#connection.pending.delete(current.asyncId);
     const session = reply.session ?? current.session;
     const isSigned =
       reply.isSigned === true || (header.flags & FLAG_SIGNED) !== 0 || session?.isSigningRequired;
@@ -317,7 +347,7 @@ export class Compound {
     });
     this.#credits += granted;
     if (around.log.requests && !isInterim) {
-      const name = commands.get(header.command)?.name ?? String(header.command);
+      const name = commandOf(header.command, 0)?.name ?? String(header.command);
       around.log.info("smb", { command: name, status, address: this.#connection.address });
     }
   }

@@ -1,6 +1,5 @@
 import type { Socket } from "node:net";
 import type { Around } from "./around.ts";
-import { Compound } from "./compound.ts";
 import { Credits } from "./credits.ts";
 import {
   type Cipher,
@@ -8,8 +7,8 @@ import {
   isSealed,
   NO_HASH,
   type Signing,
-  sealedSession,
   SMB_202,
+  sealedSession,
   TRANSFORM_SIZE,
 } from "./protection.ts";
 import type { Session } from "./session.ts";
@@ -54,7 +53,18 @@ const RUNNING_MAX = 512;
 const UNSENT_BYTES_MAX = 32 * 1024 * 1024;
 /** Strangers must log on within this time. */
 const LOGON_LIMIT_MS = 30_000;
-export const PENDING_MAX = 512;
+
+/** Who runs the requests that a connection receives. */
+export type Runner = {
+  run(
+    connection: Connection,
+    parts: readonly Part[],
+    sealedBy: Session | undefined,
+    over: () => void,
+  ): void;
+  /** Answers SMB1's negotiate with SMB2's. */
+  upgrade(connection: Connection, dialect: number): void;
+};
 
 /** One client's connection: frames in, frames out, and no more in memory than the limits above. */
 export class Connection {
@@ -70,6 +80,7 @@ export class Connection {
   hash: Buffer = NO_HASH;
   isClosed = false;
   readonly #socket: Socket;
+  readonly #runner: Runner;
   #chunks: Buffer[] = [];
   #size = 0;
   #lastAsyncId = 0n;
@@ -79,8 +90,9 @@ export class Connection {
   readonly #idle: (() => void)[] = [];
   readonly #logonTimer: NodeJS.Timeout;
 
-  constructor(socket: Socket, around: Around) {
+  constructor(socket: Socket, around: Around, runner: Runner) {
     this.#socket = socket;
+    this.#runner = runner;
     this.around = around;
     this.address = `${socket.remoteAddress ?? ""}:${socket.remotePort ?? 0}`;
     socket.setNoDelay(true);
@@ -89,7 +101,7 @@ export class Connection {
     socket.on("error", () => socket.destroy());
     socket.on("close", () => this.#closed());
     this.#logonTimer = setTimeout(() => {
-      if (this.sessions.values().every(({ account }) => account === undefined)) socket.destroy();
+      if (!this.#isKnown) socket.destroy();
     }, LOGON_LIMIT_MS).unref();
   }
 
@@ -144,6 +156,11 @@ export class Connection {
     };
   }
 
+  /** Whether anybody has logged on. */
+  get #isKnown(): boolean {
+    return [...this.sessions.values()].some(({ account }) => account !== undefined);
+  }
+
   #pause(): void {
     this.#isPaused = true;
     this.#socket.pause();
@@ -195,8 +212,7 @@ export class Connection {
         continue;
       }
       if (type !== 0) throw new ProtocolViolation("it sent what is no SMB message");
-      const isKnown = this.sessions.values().some(({ account }) => account !== undefined);
-      if (size > (isKnown ? MESSAGE_MAX : STRANGER_MESSAGE_MAX)) {
+      if (size > (this.#isKnown ? MESSAGE_MAX : STRANGER_MESSAGE_MAX)) {
         throw new ProtocolViolation("it sent a message that is too long");
       }
       if (this.#size < PREFIX_SIZE + size) return undefined;
@@ -261,7 +277,7 @@ export class Connection {
     const dialect = has("SMB 2.???") ? 0x02ff : has("SMB 2.002") ? SMB_202 : undefined;
     if (dialect === undefined) throw new ProtocolViolation("it speaks SMB1 only");
     this.credits.take(0n, 1);
-    void new Compound(this, undefined).upgrade(dialect);
+    this.#runner.upgrade(this, dialect);
   }
 
   #run(message: Buffer, sealedBy: Session | undefined): void {
@@ -274,7 +290,7 @@ export class Connection {
         throw new ProtocolViolation("it used a message number that it was not granted");
       }
     }
-    void new Compound(this, sealedBy).run(parts, this.begin(message.length));
+    this.#runner.run(this, parts, sealedBy, this.begin(message.length));
   }
 
   /** Cancels a request that waits; one that is not there any more has been answered. */

@@ -1,4 +1,10 @@
-import { createCipheriv, createDecipheriv, createHash, createHmac, timingSafeEqual } from "node:crypto";
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  createHmac,
+  timingSafeEqual,
+} from "node:crypto";
 import { Cmac } from "../base/cmac.ts";
 import { FLAG_SIGNED } from "./wire/header.ts";
 
@@ -34,7 +40,12 @@ export const hashedOn = (hash: Buffer, message: Uint8Array): Buffer =>
 export const NO_HASH: Buffer = Buffer.alloc(64);
 
 /** One block of the counter mode of SP800-108 with HMAC-SHA256. */
-export function derivedKey(key: Uint8Array, label: string, context: Uint8Array, bits: number): Buffer {
+export function derivedKey(
+  key: Uint8Array,
+  label: string,
+  context: Uint8Array,
+  bits: number,
+): Buffer {
   const size = Buffer.alloc(4);
   size.writeUInt32BE(bits);
   return createHmac("sha256", key)
@@ -171,7 +182,9 @@ export class Sealer {
       });
       cipher.setAAD(associated, { plaintextLength: size });
       // CCM takes its message in one piece.
-      sealed.push(cipher.update(parts.length === 1 ? (parts[0] as Uint8Array) : Buffer.concat(parts)));
+      sealed.push(
+        cipher.update(parts.length === 1 ? (parts[0] as Uint8Array) : Buffer.concat(parts)),
+      );
       cipher.final();
       cipher.getAuthTag().copy(header, 4);
     }

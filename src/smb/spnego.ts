@@ -51,7 +51,11 @@ export const offer: Buffer = made(
   SPNEGO_OID,
   made(
     0xa0,
-    made(0x30, made(0xa0, made(0x30, NTLM_OID)), made(0xa3, made(0x30, made(0xa0, made(0x1b, HINT))))),
+    made(
+      0x30,
+      made(0xa0, made(0x30, NTLM_OID)),
+      made(0xa3, made(0x30, made(0xa0, made(0x1b, HINT)))),
+    ),
   ),
 );
 

@@ -76,6 +76,8 @@ type NodeProperties = Changed &
     readonly createdAt: string;
     readonly writtenAt: string;
     readonly changedAt: string;
+    /** Where an SMB client has set it; otherwise the time of the last write stands for it. */
+    readonly accessedAt?: string;
     readonly permission: string;
     readonly metadata: Metadata;
     readonly lease: Lease;

@@ -12,6 +12,7 @@ import {
   type Sharing,
   WRITE,
 } from "../rules/sharing.ts";
+import type { NodeKind } from "../rules/smb-properties.ts";
 
 /** How long a REST operation waits for a client to give up what it keeps to itself ("Manage file locks"). */
 const BREAK_LIMIT_MS = 30_000;
@@ -48,6 +49,11 @@ export type Notice = {
   readonly what: "added" | "removed" | "modified" | "renamed";
   /** The name it had in the same directory, where it was renamed. */
   readonly from?: string;
+  readonly kind: NodeKind;
+  /** Which of its properties were modified: bits of SMB's completion filter. */
+  readonly bits: number;
+  /** The directories from this one up to below the root, where anybody wants to know. */
+  readonly above?: readonly { readonly id: bigint; readonly name: string }[];
 };
 
 type Break = { readonly left: Oplock; readonly done: PromiseWithResolvers<void> };
@@ -62,11 +68,23 @@ export class Opens {
   readonly #doomed = new Map<bigint, Set<bigint>>();
   readonly #breaks = new Map<OpenFile, Break>();
   readonly #watchers = new Set<(notice: Notice) => void>();
+  readonly #deep = new Set<bigint>();
 
   /** Calls `watcher` for every change that is committed, until the function it gives is called. */
   watch(watcher: (notice: Notice) => void): () => void {
     this.#watchers.add(watcher);
     return () => void this.#watchers.delete(watcher);
+  }
+
+  /** Whether anybody wants to know at all, and whether of all that is below a directory. */
+  isWatched(share: bigint): "deep" | "flat" | undefined {
+    if (this.#watchers.size === 0) return undefined;
+    return this.#deep.has(share) ? "deep" : "flat";
+  }
+
+  watchDeep(share: bigint, wanted: boolean): void {
+    if (wanted) this.#deep.add(share);
+    else this.#deep.delete(share);
   }
 
   /** Tells the watchers of a change, when its transaction is durable. */

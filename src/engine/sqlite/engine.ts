@@ -2,7 +2,7 @@ import type { Log } from "../../base/log.ts";
 import { type Clock, instantOf, type Tick } from "../../base/time.ts";
 import { BufferedTx, keyText, type Snapshot, Ticks } from "../buffered.ts";
 import type { Disk } from "../disk.ts";
-import type { Engine, RangeQuery, ReadTx, WriteTx } from "../engine.ts";
+import type { Engine, Given, RangeQuery, ReadTx, WriteTx } from "../engine.ts";
 import { Checkpointer } from "./checkpointer.ts";
 import { type Database, openDatabase, PAGE_SIZE } from "./database.ts";
 
@@ -68,7 +68,7 @@ class SqliteEngine implements Engine {
     this.#checkpointer = new Checkpointer(database.path, log);
   }
 
-  read<T>(body: (tx: ReadTx) => Promise<T>): Promise<T> {
+  read<T>(body: (tx: ReadTx) => Promise<T>, given: Given = "durable"): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#add(this.#reads, {
         run: async () => {
@@ -79,7 +79,7 @@ class SqliteEngine implements Engine {
             (result) => () => resolve(result),
             (error) => () => reject(error),
           );
-          if (view.seen === undefined) settle();
+          if (view.seen === undefined || given === "soon") settle();
           else {
             view.seen.settled.push(settle);
             view.seen.failed.push(reject);
@@ -90,7 +90,7 @@ class SqliteEngine implements Engine {
     });
   }
 
-  write<T>(body: (tx: WriteTx) => Promise<T>): Promise<T> {
+  write<T>(body: (tx: WriteTx) => Promise<T>, given: Given = "durable"): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#add(this.#writes, {
         run: async () => {
@@ -101,7 +101,8 @@ class SqliteEngine implements Engine {
             result = await body(tx);
           } catch (error) {
             // What it refused by may not be durable yet, and a refusal tells of it too.
-            this.#whenDurable(() => reject(error), reject);
+            if (given === "soon") reject(error);
+            else this.#whenDurable(() => reject(error), reject);
             return;
           }
           const isIdle = tx.writes.size + tx.heap.size + tx.effects.length === 0;
@@ -126,10 +127,15 @@ class SqliteEngine implements Engine {
           }
           this.#pages += tx.writes.size + tx.heap.size;
           group.settled.push(...tx.effects, () => resolve(result));
+          if (given === "soon") resolve(result);
         },
         fail: reject,
       });
     });
+  }
+
+  settled(): Promise<void> {
+    return new Promise((resolve, reject) => this.#whenDurable(resolve, reject));
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,3 @@
-import { offer } from "../spnego.ts";
-import { fileTimeAt } from "../times.ts";
 import { command, type Reply } from "../command.ts";
 import type { Connection, Negotiated } from "../connection.ts";
 import {
@@ -7,14 +5,16 @@ import {
   type Dialect,
   hashedOn,
   type Signing,
-  signings,
   SMB_202,
   SMB_210,
   SMB_300,
   SMB_302,
   SMB_311,
+  signings,
 } from "../protection.ts";
+import { offer } from "../spnego.ts";
 import { ProtocolViolation, SmbError } from "../status.ts";
+import { fileTimeAt } from "../times.ts";
 import { layout, padded, partOf, raw, u16, u32, u64 } from "../wire/layout.ts";
 
 const DIALECTS: readonly Dialect[] = [SMB_311, SMB_302, SMB_300, SMB_210, SMB_202];
@@ -98,9 +98,7 @@ export const negotiate = command({
       capabilities:
         dialect === SMB_202
           ? 0
-          : LEASING |
-            LARGE_MTU |
-            (cipher !== undefined && dialect < SMB_311 ? ENCRYPTION : 0),
+          : LEASING | LARGE_MTU | (cipher !== undefined && dialect < SMB_311 ? ENCRYPTION : 0),
       cipher,
       signing: signingOf(dialect, contexts),
       sizeMax: dialect === SMB_202 ? SMALL_SIZE : LARGE_SIZE,
@@ -184,7 +182,8 @@ function contextsOf(message: Buffer, offset: number, count: number): ReadonlyMap
 /** The numbers at the beginning of a context that lists them. */
 function listed(context: Buffer, at: number): number[] {
   const count = context.length >= 2 ? context.readUInt16LE(0) : 0;
-  if (count === 0 || at + 2 * count > context.length) throw new SmbError("STATUS_INVALID_PARAMETER");
+  if (count === 0 || at + 2 * count > context.length)
+    throw new SmbError("STATUS_INVALID_PARAMETER");
   return Array.from({ length: count }, (_, i) => context.readUInt16LE(at + i * 2));
 }
 
@@ -204,10 +203,7 @@ function cipherOf(
   return wanted ?? CIPHERS.find((id) => offered.includes(id));
 }
 
-function signingOf(
-  dialect: Dialect,
-  contexts: ReadonlyMap<number, Buffer> | undefined,
-): Signing {
+function signingOf(dialect: Dialect, contexts: ReadonlyMap<number, Buffer> | undefined): Signing {
   if (dialect < SMB_300) return signings.hmac;
   const context = contexts?.get(SIGNINGS);
   if (context === undefined) return signings.cmac;

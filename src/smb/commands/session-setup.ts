@@ -1,11 +1,11 @@
 import { type CallWith, command, type Reply } from "../command.ts";
 import type { Negotiated } from "../connection.ts";
 import { Logon } from "../logon.ts";
-import { hashedOn, Sealer, sessionKeys, Signer, SMB_300, SMB_311 } from "../protection.ts";
+import { hashedOn, Sealer, Signer, SMB_300, SMB_311, sessionKeys } from "../protection.ts";
 import { Session } from "../session.ts";
 import { ProtocolViolation, SmbError } from "../status.ts";
 import { FLAG_SIGNED } from "../wire/header.ts";
-import { layout, partOf, u16, u32, u64, u8 } from "../wire/layout.ts";
+import { layout, partOf, u8, u16, u32, u64 } from "../wire/layout.ts";
 
 const BINDING = 1;
 const SIGNING_REQUIRED = 2;
@@ -67,7 +67,8 @@ export const sessionSetup = command({
       if (proved === undefined) return goesOn(session, answer, negotiated);
       session.logon = undefined;
       if (isAgain) {
-        if (session.account?.name !== proved.account.name) throw new SmbError("STATUS_ACCESS_DENIED");
+        if (session.account?.name !== proved.account.name)
+          throw new SmbError("STATUS_ACCESS_DENIED");
         return { body: bodyOf(answer, session.isEncrypted ? ENCRYPT_DATA : 0), session };
       }
       protect(session, proved.sessionKey, negotiated, request.securityMode);
@@ -86,7 +87,13 @@ export const sessionSetup = command({
 });
 
 /** The session that the request goes on with, or a new one. */
-function sessionOf({ around, connection, header, message, isSealed }: CallWith<"connection">): Session {
+function sessionOf({
+  around,
+  connection,
+  header,
+  message,
+  isSealed,
+}: CallWith<"connection">): Session {
   if (header.sessionId !== 0n) {
     const session = connection.sessions.get(header.sessionId);
     if (session === undefined) throw new SmbError("STATUS_USER_SESSION_DELETED");
@@ -128,7 +135,8 @@ function protect(
   securityMode: number,
 ): void {
   const { around } = session.connection;
-  if (around.isEncryptionRequired && cipher === undefined) throw new SmbError("STATUS_ACCESS_DENIED");
+  if (around.isEncryptionRequired && cipher === undefined)
+    throw new SmbError("STATUS_ACCESS_DENIED");
   const keys = sessionKeys(sessionKey, { dialect, cipher, hash: session.hash });
   session.signer = new Signer(keys.signing, signing);
   if (cipher !== undefined) session.sealer = new Sealer(keys, cipher, session.id);

@@ -1,0 +1,48 @@
+import { command } from "../command.ts";
+import { allocationOf, attributesOf, timesOf } from "../node-facts.ts";
+import { layout, u16, u32, u64 } from "../wire/layout.ts";
+
+const POSTQUERY = 1;
+
+const answerLayout = layout({
+  structureSize: u16,
+  flags: u16,
+  reserved: u32,
+  creationTime: u64,
+  lastAccessTime: u64,
+  lastWriteTime: u64,
+  changeTime: u64,
+  allocationSize: u64,
+  endOfFile: u64,
+  attributes: u32,
+});
+
+export const close = command({
+  code: 0x0006,
+  name: "CLOSE",
+  needs: "open",
+  structureSize: 24,
+  request: {
+    structureSize: u16,
+    flags: u16,
+    reserved: u32,
+    filePersistent: u64,
+    fileVolatile: u64,
+  },
+  async handle({ open }, { flags }) {
+    const isAsked = (flags & POSTQUERY) !== 0 && open.kind === "file";
+    const node = isAsked ? await open.read((tx) => open.node(tx)) : undefined;
+    await open.close("closed");
+    const facts =
+      node === undefined
+        ? {}
+        : {
+            flags: POSTQUERY,
+            ...timesOf(node),
+            allocationSize: BigInt(allocationOf(node)),
+            endOfFile: BigInt(node.kind === "file" ? node.size : 0),
+            attributes: attributesOf(node),
+          };
+    return { body: [answerLayout.bytes({ structureSize: 60, ...facts })] };
+  },
+});

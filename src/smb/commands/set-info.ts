@@ -1,0 +1,362 @@
+import { hexOf, ROOT, tickOf } from "../../file/namespace.ts";
+import { keepPermission } from "../../file/permission.ts";
+import { stamped } from "../../file/properties.ts";
+import {
+  isInUse,
+  isSameName,
+  isWithin,
+  move,
+  prepare,
+  remove,
+  type ShareTx,
+  save,
+  viewOf,
+  walk,
+} from "../../file/tree.ts";
+import { badPath } from "../../rules/file-names.ts";
+import { isHeld, leaseAt } from "../../rules/lease.ts";
+import { DACL, GROUP, OWNER, parseDescriptor, SACL } from "../../rules/security-descriptor.ts";
+import { DELETE, READ, WRITE } from "../../rules/sharing.ts";
+import { DIRECTORY, READ_ONLY } from "../../rules/smb-properties.ts";
+import type { FileRecord, NodeRecord } from "../../store/file-records.ts";
+import { entries } from "../../store/keys.ts";
+import { access } from "../access.ts";
+import { type CallWith, command } from "../command.ts";
+import type { FileOpen } from "../file-open.ts";
+import { mayTouch } from "../lock-waiters.ts";
+import { breakHandles, breakReaders } from "../oplocks.ts";
+import { mergedSddl } from "../security.ts";
+import { SmbError } from "../status.ts";
+import { tickOfFileTime } from "../times.ts";
+import { waitedFor } from "../waiting.ts";
+import { layout, partOf, u8, u16, u32, u64 } from "../wire/layout.ts";
+import { FILE_SIZE_MAX, touched } from "./write.ts";
+
+const FILE = 1;
+const SECURITY = 3;
+const ATTRIBUTES_KEPT = 0x3127;
+const ATTRIBUTES_REFUSED = 0x48;
+
+const basic = layout({
+  creationTime: u64,
+  lastAccessTime: u64,
+  lastWriteTime: u64,
+  changeTime: u64,
+  attributes: u32,
+});
+const rename = layout({
+  replaces: u8,
+  reserved: u8,
+  reserved2: u16,
+  reserved3: u32,
+  root: u64,
+  nameLength: u32,
+});
+
+type SetCall = CallWith<"open"> & { readonly open: FileOpen };
+type SetRow = { readonly least: number; set(call: SetCall, data: Buffer): Promise<void> };
+
+const rows = new Map<number, SetRow>([
+  [4, { least: 36, set: setBasic }],
+  [10, { least: rename.size, set: setName }],
+  [
+    11,
+    {
+      least: rename.size,
+      async set() {
+        throw new SmbError("STATUS_NOT_SUPPORTED");
+      },
+    },
+  ],
+  [13, { least: 1, set: (call, data) => setDisposition(call, (data[0] ?? 0) !== 0) }],
+  [14, { least: 8, set: setPosition }],
+  [
+    15,
+    {
+      least: 0,
+      async set() {
+        throw new SmbError("STATUS_EAS_NOT_SUPPORTED");
+      },
+    },
+  ],
+  [16, { least: 4, set: setMode }],
+  [19, { least: 8, set: setAllocation }],
+  [20, { least: 8, set: (call, data) => setEnd(call, data.readBigUInt64LE()) }],
+  [39, { least: 8, set: async (call) => call.open.need(access.writeData) }],
+  [64, { least: 4, set: (call, data) => setDisposition(call, (data.readUInt32LE() & 1) !== 0) }],
+]);
+
+export const setInfo = command({
+  code: 0x0011,
+  name: "SET_INFO",
+  needs: "open",
+  structureSize: 33,
+  request: {
+    structureSize: u16,
+    infoType: u8,
+    infoClass: u8,
+    bufferLength: u32,
+    bufferOffset: u16,
+    reserved: u16,
+    additional: u32,
+    filePersistent: u64,
+    fileVolatile: u64,
+  },
+  payload: ({ bufferLength }) => bufferLength,
+  async handle(call, { infoType, infoClass, bufferLength, bufferOffset, additional }) {
+    const { open, message, connection } = call;
+    if (bufferLength > (connection.negotiated?.sizeMax ?? 0)) {
+      throw new SmbError("STATUS_INVALID_PARAMETER");
+    }
+    const data = partOf(message, bufferOffset, bufferLength);
+    const done = { body: [Buffer.of(2, 0)] };
+    if (open.kind !== "file") throw new SmbError("STATUS_NOT_SUPPORTED");
+    if (open.isSnapshot) throw new SmbError("STATUS_MEDIA_WRITE_PROTECTED");
+    const onFile: SetCall = { ...call, open };
+    if (infoType === SECURITY) {
+      await setSecurity(onFile, data, additional);
+      return done;
+    }
+    if (infoType !== FILE) throw new SmbError("STATUS_NOT_SUPPORTED");
+    const row = rows.get(infoClass);
+    if (row === undefined) throw new SmbError("STATUS_INVALID_INFO_CLASS");
+    if (data.length < row.least) throw new SmbError("STATUS_INFO_LENGTH_MISMATCH");
+    await row.set(onFile, data);
+    return done;
+  },
+});
+
+const KEEP = 0n;
+const FREEZE = 0xffff_ffff_ffff_ffffn;
+const THAW = 0xffff_ffff_ffff_fffen;
+
+/** Times of 0 stay; −1 keeps what the open does from changing them, −2 lets it again (MS-FSCC 2.4.7). */
+async function setBasic({ open }: SetCall, data: Buffer): Promise<void> {
+  open.need(access.writeAttributes);
+  const given = basic.read(data);
+  const times = [
+    ["createdAt", given.creationTime],
+    ["accessedAt", given.lastAccessTime],
+    ["writtenAt", given.lastWriteTime],
+    ["changedAt", given.changeTime],
+  ] as const;
+  const set: Partial<Record<(typeof times)[number][0], string>> = {};
+  for (const [name, time] of times) {
+    if (time === KEEP) continue;
+    if (name !== "createdAt") {
+      if (time === THAW) open.keptTimes.delete(name);
+      else open.keptTimes.add(name);
+    }
+    if (time === FREEZE || time === THAW) continue;
+    if (time > 0x7fff_ffff_ffff_ffffn) throw new SmbError("STATUS_INVALID_PARAMETER");
+    set[name] = hexOf(tickOfFileTime(time));
+  }
+  const { attributes } = given;
+  await open.change(async (change) => {
+    const node = await open.node(change.tx);
+    if (node.kind === "file" && (attributes & DIRECTORY) !== 0) {
+      throw new SmbError("STATUS_INVALID_PARAMETER");
+    }
+    if ((attributes & ATTRIBUTES_REFUSED) !== 0) throw new SmbError("STATUS_INVALID_PARAMETER");
+    const own = node.kind === "directory" ? DIRECTORY : 0;
+    const bits = attributes === 0 ? node.attributes : (attributes & ATTRIBUTES_KEPT) | own;
+    const { tick, ...changed } = stamped(change.tx);
+    const changedAt = open.keptTimes.has("changedAt") ? {} : { changedAt: hexOf(tick) };
+    const ready = await prepare(change, node);
+    await save(change, node, { ...ready, ...changed, ...changedAt, ...set, attributes: bits });
+  });
+}
+
+async function setPosition({ open }: SetCall, data: Buffer): Promise<void> {
+  open.position = data.readBigUInt64LE();
+}
+
+async function setMode({ open }: SetCall, data: Buffer): Promise<void> {
+  const mode = data.readUInt32LE();
+  if (mode !== 0 && mode !== 2 && mode !== 4 && mode !== 6)
+    throw new SmbError("STATUS_INVALID_PARAMETER");
+  open.mode = mode;
+}
+
+async function setAllocation(call: SetCall, data: Buffer): Promise<void> {
+  const { open } = call;
+  const size = data.readBigUInt64LE();
+  open.need(access.writeData);
+  if (size > BigInt(FILE_SIZE_MAX)) throw new SmbError("STATUS_DISK_FULL");
+  const { size: end } = await open.read((tx) => open.fileRecord(tx));
+  if (size < BigInt(end)) await setEnd(call, size);
+  open.allocation = Number(size);
+  breakReaders(call.around, open);
+}
+
+async function setEnd({ open, around }: SetCall, size: bigint): Promise<void> {
+  open.need(access.writeData);
+  if (size > 0x7fff_ffff_ffff_ffffn) throw new SmbError("STATUS_INVALID_PARAMETER");
+  if (size > BigInt(FILE_SIZE_MAX)) throw new SmbError("STATUS_DISK_FULL");
+  if (open.isDirectory) throw new SmbError("STATUS_INVALID_PARAMETER");
+  const end = Number(size);
+  await open.change(async (change) => {
+    const node = await open.fileRecord(change.tx);
+    const from = Math.min(end, node.size);
+    const range = { start: BigInt(from), count: BigInt(Math.abs(end - node.size)) };
+    if (!mayTouch(around.opens, open, range, true)) throw new SmbError("STATUS_FILE_LOCK_CONFLICT");
+    const ready = await prepare(change, node);
+    const after: FileRecord = { ...touched(open, ready, stamped(change.tx)), size: end };
+    await save(change, node, after);
+    if (end < node.size) await change.sparse.cut(change.tx, after.content, end);
+  });
+  if (open.allocation > 0) open.allocation = end;
+  breakReaders(around, open);
+}
+
+/** Marks a file to be deleted with its last close, or takes the mark off. */
+async function setDisposition(call: SetCall, deletes: boolean): Promise<void> {
+  const { open, around } = call;
+  open.need(access.delete);
+  if (open.file === ROOT) throw new SmbError("STATUS_CANNOT_DELETE");
+  if (!deletes) {
+    around.opens.setDeletePending(open, false);
+    return;
+  }
+  const wait = breakHandles(around, open);
+  if (wait !== undefined) await waitedFor(call, wait);
+  await open.read(async (tx) => {
+    const node = await open.node(tx);
+    if ((node.attributes & READ_ONLY) !== 0) throw new SmbError("STATUS_CANNOT_DELETE");
+    if (node.kind === "directory") {
+      const [child] = await entries.walk(tx, [open.share, open.file], { limit: 1 });
+      if (child !== undefined) throw new SmbError("STATUS_DIRECTORY_NOT_EMPTY");
+    }
+    around.opens.setDeletePending(open, true);
+  });
+}
+
+/** How a rename uses the directory that a name goes from or comes to. */
+const PARENT_USE = { access: DELETE, shares: READ | WRITE };
+
+async function setName(call: SetCall, data: Buffer): Promise<void> {
+  const { open, around } = call;
+  const { replaces, root, nameLength } = rename.read(data);
+  if (root !== 0n || nameLength === 0 || nameLength % 2 !== 0)
+    throw new SmbError("STATUS_INVALID_PARAMETER");
+  const name = partOf(data, rename.size, nameLength).toString("utf16le");
+  open.need(access.delete);
+  if (open.file === ROOT) throw new SmbError("STATUS_ACCESS_DENIED");
+  if (name.startsWith("\\")) throw new SmbError("STATUS_INVALID_PARAMETER");
+  const path = name.split("\\");
+  if (badPath(path) !== undefined) throw new SmbError("STATUS_OBJECT_NAME_INVALID");
+  const wait = breakHandles(around, open);
+  if (wait !== undefined) await waitedFor(call, wait);
+  for (;;) {
+    const target = await open.change((change) =>
+      renamed(call, change, { path, replaces: replaces !== 0 }),
+    );
+    if (target === undefined) return;
+    await waitedFor(call, target.wait);
+  }
+}
+
+/** What must be waited for outside of the transaction. */
+type Wait = { readonly wait: Promise<unknown> };
+type To = { readonly path: readonly string[]; readonly replaces: boolean };
+
+async function renamed(
+  { open, around }: SetCall,
+  change: ShareTx,
+  { path, replaces }: To,
+): Promise<Wait | undefined> {
+  const { tx, share, opens } = change;
+  const node = await open.node(tx);
+  const view = viewOf(share);
+  const { parent, name, node: there } = await walk(tx, view, path);
+  if (there?.id === "0") throw new SmbError("STATUS_OBJECT_NAME_COLLISION");
+  if (node.kind === "directory") {
+    if (await isWithin(tx, view, parent, tickOf(node.id)))
+      throw new SmbError("STATUS_ACCESS_DENIED");
+    const isBusy = await isInUseBelow(change, open, node);
+    if (isBusy) throw new SmbError("STATUS_ACCESS_DENIED");
+  }
+  const from = tickOf(node.parent);
+  for (const file of new Set([from, parent])) {
+    if (opens.conflicts({ share: share.id, file }, PARENT_USE).length > 0) {
+      throw new SmbError("STATUS_SHARING_VIOLATION");
+    }
+    if (opens.isDeletePending({ share: share.id, file }))
+      throw new SmbError("STATUS_DELETE_PENDING");
+  }
+  if (there !== undefined && there.id !== node.id) {
+    const wait = await makeWay({ around, change, there, replaces });
+    if (wait !== undefined) return wait;
+  }
+  const isSame = from === parent && isSameName(node.name, name);
+  if (isSame && node.name === name) return undefined;
+  const moved = await move(change, node, { parent, name });
+  const { tick, ...changed } = stamped(tx);
+  const changedAt = open.keptTimes.has("changedAt") ? node.changedAt : hexOf(tick);
+  await save(change, moved, { ...moved, ...changed, changedAt });
+  return undefined;
+}
+
+/** Whether anybody has something open below a directory; the directory's own opens do not count. */
+async function isInUseBelow(change: ShareTx, open: FileOpen, node: NodeRecord): Promise<boolean> {
+  const { tx, share, opens } = change;
+  const below = opens.inShare(share.id).filter(({ file }) => file !== open.file);
+  if (below.length === 0) return false;
+  const others = { inShare: () => below } as unknown as typeof opens;
+  return isInUse(tx, others, viewOf(share), node);
+}
+
+/** Removes what has the new name, if that is wanted and nobody has it open. */
+async function makeWay({
+  around,
+  change,
+  there,
+  replaces,
+}: {
+  around: SetCall["around"];
+  change: ShareTx;
+  there: NodeRecord;
+  replaces: boolean;
+}): Promise<Wait | undefined> {
+  const { tx, share, opens } = change;
+  if (!replaces) throw new SmbError("STATUS_OBJECT_NAME_COLLISION");
+  if (there.kind === "directory" || (there.attributes & READ_ONLY) !== 0) {
+    throw new SmbError("STATUS_ACCESS_DENIED");
+  }
+  const identity = { share: share.id, file: tickOf(there.id) };
+  if (opens.isDeletePending(identity)) throw new SmbError("STATUS_ACCESS_DENIED");
+  const holders = opens.of(identity) as FileOpen[];
+  if (holders.length > 0) {
+    const waits = holders.flatMap(({ holding }) => {
+      if (holding === undefined || !(holding.state & 2)) return [];
+      return around.holdings.break(holding, holding.state & ~2) ?? [];
+    });
+    if (waits.length > 0) return { wait: Promise.all(waits) };
+    throw new SmbError("STATUS_ACCESS_DENIED");
+  }
+  if (isHeld(leaseAt(there.lease, tx.now))) throw new SmbError("STATUS_SHARING_VIOLATION");
+  await remove(change, there);
+  return undefined;
+}
+
+async function setSecurity({ open }: SetCall, data: Buffer, parts: number): Promise<void> {
+  if ((parts & (OWNER | GROUP)) !== 0) open.need(access.writeOwner);
+  if ((parts & DACL) !== 0) open.need(access.writeDac);
+  if ((parts & SACL) !== 0) open.need(access.systemSecurity);
+  const given = parseDescriptor(data);
+  if (given === undefined) throw new SmbError("STATUS_INVALID_SECURITY_DESCR");
+  const chosen = {
+    ...((parts & OWNER) !== 0 && given.owner !== undefined ? { owner: given.owner } : {}),
+    ...((parts & GROUP) !== 0 && given.group !== undefined ? { group: given.group } : {}),
+    ...((parts & DACL) !== 0 ? { access: given.access } : {}),
+    ...((parts & SACL) !== 0 ? { audit: given.audit } : {}),
+  };
+  await open.change(async (change) => {
+    const node = await open.node(change.tx);
+    const sddl = await mergedSddl(change.tx, open.share, node.permission, chosen);
+    const permission = await keepPermission(change.tx, open.share, sddl);
+    const { tick, ...changed } = stamped(change.tx);
+    const ready = await prepare(change, node);
+    await save(change, node, { ...ready, ...changed, changedAt: hexOf(tick), permission });
+  });
+}

@@ -1,0 +1,253 @@
+import type { Given, ReadTx } from "../engine/engine.ts";
+import { tickOf, type View } from "../file/namespace.ts";
+import { findShare, nodeIn, remove, type Share, type ShareTx } from "../file/tree.ts";
+import { StorageError } from "../rules/errors.ts";
+import { DELETE, type Oplock, type RangeLock, READ, type Rights, WRITE } from "../rules/sharing.ts";
+import type { FileRecord, NodeRecord } from "../store/file-records.ts";
+import type { Holder, OpenFile } from "../store/opens.ts";
+import { access } from "./access.ts";
+import type { Around } from "./around.ts";
+import { type Holding, oplockOf, stateOf } from "./holdings.ts";
+import type { Search } from "./search.ts";
+import type { Session, SharePlace, Tree } from "./session.ts";
+import { SmbError } from "./status.ts";
+import type { Watch } from "./watches.ts";
+
+/** Why an open that was waiting for something does not any more. */
+export type Ended = "closed" | "cleanup";
+
+/** How an open outlives its connection. */
+export type Durable = {
+  readonly version: 1 | 2;
+  readonly timeoutMs: number;
+  readonly createGuid: Buffer | undefined;
+  readonly clientGuid: Buffer;
+  readonly account: string;
+  timer: NodeJS.Timeout | undefined;
+};
+
+type Made = {
+  readonly handle: bigint;
+  readonly place: SharePlace;
+  readonly session: Session;
+  readonly tree: Tree;
+  readonly node: NodeRecord;
+  readonly view: View;
+  readonly granted: number;
+  readonly shares: Rights;
+  readonly deletesOnClose: boolean;
+  readonly isWriteThrough: boolean;
+};
+
+/** The bits of sharing that an access mask stands for (MS-FSA 2.1.5.1.2.2). */
+export const rightsOf = (granted: number): Rights =>
+  ((granted & (access.readData | access.execute)) !== 0 ? READ : 0) |
+  ((granted & (access.writeData | access.appendData)) !== 0 ? WRITE : 0) |
+  ((granted & access.delete) !== 0 ? DELETE : 0);
+
+/** A file or directory that a client has open. */
+export class FileOpen implements OpenFile {
+  readonly kind = "file";
+  readonly handle: bigint;
+  readonly place: SharePlace;
+  readonly share: bigint;
+  readonly file: bigint;
+  readonly view: View;
+  readonly isDirectory: boolean;
+  /** What the client may do, and of that what others must share. */
+  readonly granted: number;
+  readonly access: Rights;
+  readonly shares: Rights;
+  readonly holder: Holder;
+  readonly isWriteThrough: boolean;
+  locks: readonly RangeLock[] = [];
+  holding: Holding | undefined;
+  deletesOnClose: boolean;
+  /** Undefined while a durable open waits for its client to come back. */
+  session: Session | undefined;
+  tree: Tree | undefined;
+  durable: Durable | undefined;
+  search: Search | undefined;
+  watch: Watch | undefined;
+  position = 0n;
+  mode = 0;
+  /** Room that was asked for beyond the file's end; it is told, not kept. */
+  allocation = 0;
+  /** Times that this open no longer changes by what it does: see SET_INFO. */
+  readonly keptTimes = new Set<"writtenAt" | "changedAt" | "accessedAt">();
+  /** Whether there is anything to make durable when it is closed. */
+  isDirty = false;
+  isClosed = false;
+  /** Resume key, while one was handed out. */
+  readonly onEnd = new Set<(why: Ended) => void>();
+  /** The last lock request by each number that clients may repeat. */
+  readonly lockSequences = new Map<number, number>();
+  readonly #around: Around;
+
+  constructor(around: Around, made: Made) {
+    this.#around = around;
+    this.handle = made.handle;
+    this.place = made.place;
+    this.share = made.place.id;
+    this.file = tickOf(made.node.id);
+    this.view = made.view;
+    this.isDirectory = made.node.kind === "directory";
+    this.granted = made.granted;
+    this.access = rightsOf(made.granted);
+    this.shares = made.shares;
+    this.deletesOnClose = made.deletesOnClose;
+    this.isWriteThrough = made.isWriteThrough;
+    this.session = made.session;
+    this.tree = made.tree;
+    this.holder = {
+      session: made.session.id,
+      address: made.session.connection.address,
+      name: made.session.account?.name ?? "",
+      openedAt: around.clock.now(),
+    };
+  }
+
+  get isSnapshot(): boolean {
+    return this.view.at !== undefined;
+  }
+
+  get oplock(): Oplock {
+    return oplockOf(this.holding?.state ?? 0);
+  }
+
+  /** What is held is the business of `Holdings`: it may be shared with other opens. */
+  set oplock(_left: Oplock) {}
+
+  breakOplock(left: Oplock): void {
+    if (this.holding !== undefined) void this.#around.holdings.break(this.holding, stateOf(left));
+  }
+
+  /** Someone else has taken the open out of the table: its client finds it closed. */
+  closed(): void {
+    if (this.isClosed) return;
+    this.#end("closed");
+    this.#around.holdings.letGo(this);
+    this.#around.waiters.released(this);
+  }
+
+  /** Refuses what the client did not ask for when it opened the file. */
+  need(bits: number): void {
+    if ((this.granted & bits) === 0) throw new SmbError("STATUS_ACCESS_DENIED");
+  }
+
+  /** Closes it, and removes the file if this was the last open of one that is to be deleted. */
+  async close(why: Ended): Promise<void> {
+    if (this.isClosed) return;
+    this.#end(why);
+    const { opens, holdings, waiters, engine } = this.#around;
+    if (this.deletesOnClose && !this.isSnapshot) opens.setDeletePending(this, true);
+    const isLast = opens.leave(this);
+    holdings.letGo(this);
+    waiters.released(this);
+    if (isLast && opens.isDeletePending(this)) await this.#remove();
+    if (this.isDirty) await engine.settled();
+  }
+
+  /** The connection is gone. */
+  lost(): void {
+    const { durable } = this;
+    if (durable !== undefined && this.#mayWait()) {
+      this.session = undefined;
+      this.tree = undefined;
+      for (const end of [...this.onEnd]) end("cleanup");
+      durable.timer = setTimeout(() => this.abandon(), durable.timeoutMs).unref();
+      return;
+    }
+    this.abandon();
+  }
+
+  /** Closes it with nobody there to be told. */
+  abandon(): void {
+    this.close("cleanup").catch((error: unknown) => {
+      this.#around.log.error("an SMB open could not be closed", { error: String(error) });
+    });
+  }
+
+  /** A client that keeps the handle has come back for it. */
+  resume(session: Session, tree: Tree): void {
+    clearTimeout(this.durable?.timer);
+    this.session = session;
+    this.tree = tree;
+    session.opens.set(this.handle, this);
+  }
+
+  #mayWait(): boolean {
+    return !this.deletesOnClose && this.oplock.handle && !this.#around.opens.isDeletePending(this);
+  }
+
+  #end(why: Ended): void {
+    this.isClosed = true;
+    clearTimeout(this.durable?.timer);
+    this.#around.durables.delete(this.handle);
+    this.session?.opens.delete(this.handle);
+    if (this.watch !== undefined) this.#around.watches.remove(this.watch);
+    for (const end of [...this.onEnd]) end(why);
+  }
+
+  async #remove(): Promise<void> {
+    const { opens } = this.#around;
+    this.isDirty = true;
+    try {
+      await this.change(async (change) => {
+        if (opens.of(this).length > 0) return; // somebody came first, and removes it in the end
+        const node = await nodeIn(change.tx, this.view, this.file);
+        if (node !== undefined) await remove(change, node);
+        opens.setDeletePending(this, false);
+      });
+    } catch (error) {
+      opens.setDeletePending(this, false);
+      const isKept = error instanceof StorageError && error.code === "DirectoryNotEmpty";
+      const isGone = error instanceof SmbError;
+      if (!isKept && !isGone) throw error;
+    }
+  }
+
+  /** The file or directory as it is now. */
+  async node(tx: ReadTx): Promise<NodeRecord> {
+    const node = await nodeIn(tx, this.view, this.file);
+    if (node === undefined) throw new SmbError("STATUS_FILE_CLOSED");
+    return node;
+  }
+
+  async fileRecord(tx: ReadTx): Promise<FileRecord> {
+    const node = await this.node(tx);
+    if (node.kind !== "file") throw new SmbError("STATUS_INVALID_DEVICE_REQUEST");
+    return node;
+  }
+
+  read<T>(body: (tx: ReadTx) => Promise<T>): Promise<T> {
+    return this.#around.engine.read(body, "soon");
+  }
+
+  /** Changes something in the share; what was written is durable when the open is flushed or closed. */
+  change<T>(body: (change: ShareTx) => Promise<T>, given: Given = "soon"): Promise<T> {
+    if (this.isSnapshot) throw new SmbError("STATUS_MEDIA_WRITE_PROTECTED");
+    this.isDirty = true;
+    return inShare(this.#around, this.place, body, given);
+  }
+}
+
+/** Runs a body that changes a share. */
+export function inShare<T>(
+  { engine, contents, opens }: Around,
+  place: SharePlace,
+  body: (change: ShareTx) => Promise<T>,
+  given: Given = "soon",
+): Promise<T> {
+  return engine.write(async (tx) => {
+    const share = await shareAt(tx, place);
+    return body({ tx, share, sparse: contents.sparse, opens });
+  }, given);
+}
+
+/** The share that a tree is connected to, if it is still there. */
+export async function shareAt(tx: ReadTx, place: SharePlace): Promise<Share> {
+  const share = await findShare(tx, place.account, place.name, undefined);
+  if (share?.id !== place.id) throw new SmbError("STATUS_NETWORK_NAME_DELETED");
+  return share;
+}

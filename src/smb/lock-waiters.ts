@@ -1,0 +1,70 @@
+import { overlap, type RangeLock } from "../rules/sharing.ts";
+import type { Identity, Opens } from "../store/opens.ts";
+import type { FileOpen } from "./file-open.ts";
+
+type Waiter = {
+  readonly open: FileOpen;
+  readonly lock: RangeLock;
+  /** Called when it has the lock. */
+  readonly granted: () => void;
+};
+
+/** Whether an open may lock so beside what is locked: its own shared lock may lie on its own exclusive one. */
+export function mayLock(opens: Opens, open: FileOpen, lock: RangeLock): boolean {
+  return opens.of(open).every((other) =>
+    other.locks.every((held) => {
+      if (!lock.exclusive && (!held.exclusive || other === open)) return true;
+      return !overlap(held, lock);
+    }),
+  );
+}
+
+/** Whether reading or writing meets a lock: another's, and a write the open's own shared one too. */
+export function mayTouch(
+  opens: Opens,
+  open: FileOpen,
+  range: { readonly start: bigint; readonly count: bigint },
+  writes: boolean,
+): boolean {
+  if (range.count === 0n) return true;
+  return opens.of(open).every((other) =>
+    other.locks.every((held) => {
+      const isAllowed = other === open ? !writes || held.exclusive : !writes && !held.exclusive;
+      return isAllowed || !overlap(held, range);
+    }),
+  );
+}
+
+/** Requests for locks that others hold, in the order they came. */
+export class LockWaiters {
+  readonly #opens: Opens;
+  readonly #waiting = new Map<string, Set<Waiter>>();
+
+  constructor(opens: Opens) {
+    this.#opens = opens;
+  }
+
+  /** Waits for a lock; what this gives ends the waiting. */
+  wait(waiter: Waiter): () => void {
+    const key = keyOf(waiter.open);
+    const waiting = this.#waiting.get(key) ?? new Set();
+    waiting.add(waiter);
+    this.#waiting.set(key, waiting);
+    return () => {
+      waiting.delete(waiter);
+      if (waiting.size === 0) this.#waiting.delete(key);
+    };
+  }
+
+  /** Something was unlocked: those who waited for it get theirs, in their order. */
+  released(identity: Identity): void {
+    const key = keyOf(identity);
+    for (const waiter of [...(this.#waiting.get(key) ?? [])]) {
+      if (!mayLock(this.#opens, waiter.open, waiter.lock)) continue;
+      waiter.open.locks = [...waiter.open.locks, waiter.lock];
+      waiter.granted();
+    }
+  }
+}
+
+const keyOf = ({ share, file }: Identity): string => `${share}/${file}`;
