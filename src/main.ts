@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { mkdirSync, openSync, readFileSync } from "node:fs";
 import type { Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Server as NetServer } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY } from "./auth/accounts.ts";
 import { randomIds } from "./base/ids.ts";
@@ -27,6 +27,7 @@ import { httpService } from "./http/server.ts";
 import { copySources } from "./http/source.ts";
 import { openSecurity, type Security } from "./security.ts";
 import { services } from "./services.ts";
+import { type SmbOptions, type SmbServer, smbServer } from "./smb/server.ts";
 import { check } from "./store/check.ts";
 import { Contents } from "./store/content.ts";
 import { Opens } from "./store/opens.ts";
@@ -152,6 +153,7 @@ async function serve(
   const website = websiteServer({ engine, around, tls, log });
   await listen("web", website, config.website);
   security.attach(website);
+  const smb = await listenSmb(config, { engine, contents, opens: around.opens, authority, log });
   const copies = [new Copier({ engine, around, log }), new FileCopier({ engine, around, log })];
   const asleep = (error: unknown) => log.error("copies wait", { error: String(error) });
   copier.wake = () => {
@@ -175,10 +177,10 @@ async function serve(
           log,
           intervalMs: config.lifecycleMs,
         });
-  greet(config, security, servers, website);
+  greet(config, security, { servers, website, smb: smb?.server });
   if (security.reload !== undefined) process.on("SIGHUP", security.reload);
   await signal();
-  await Promise.all([...servers.values(), website].map(drained));
+  await Promise.all([...[...servers.values(), website].map(drained), smb?.drained()]);
   await lifecycle?.stop();
   await feed?.stop();
   await sweeper.stop();
@@ -188,9 +190,30 @@ async function serve(
   log.flush();
 }
 
+/** Opens the SMB door to the shares, if it is wanted. */
+async function listenSmb(
+  { smb }: Config,
+  {
+    authority,
+    ...around
+  }: Pick<SmbOptions, "engine" | "contents" | "opens" | "log"> & Pick<Surroundings, "authority">,
+): Promise<SmbServer | undefined> {
+  if (smb === undefined) return undefined;
+  const { isEncryptionRequired } = smb;
+  const made = smbServer({
+    ...around,
+    accounts: () => authority.accounts(),
+    clock: systemClock,
+    ids: randomIds,
+    isEncryptionRequired,
+  });
+  await listen("smb", made.server, smb);
+  return made;
+}
+
 async function listen(
-  name: Service | "web",
-  server: Server,
+  name: Service | "web" | "smb",
+  server: NetServer,
   { host, port }: Endpoint,
 ): Promise<void> {
   server.listen(port, host);
@@ -210,8 +233,11 @@ async function listen(
 function greet(
   config: Config,
   security: Security,
-  servers: ReadonlyMap<Service, Server>,
-  website: Server,
+  {
+    servers,
+    website,
+    smb,
+  }: { servers: ReadonlyMap<Service, Server>; website: Server; smb: NetServer | undefined },
 ): void {
   const { accounts, isDevelopment, inMemory, location } = config;
   const protocol = security.tls === undefined ? "http" : "https";
@@ -226,12 +252,13 @@ function greet(
     connection += `${title}Endpoint=${url};`;
   }
   say(`  Web   ${protocol}://${hostOf(website)}/`);
+  if (smb !== undefined) say(`  Smb   ${hostOf(smb)}`);
   say(`  ${connection}`);
   for (const line of security.advice) say(line);
   say("Ready");
 }
 
-function hostOf(server: Server): string {
+function hostOf(server: NetServer): string {
   const { address, port } = server.address() as AddressInfo;
   return `${address.includes(":") ? `[${address}]` : address}:${port}`;
 }

@@ -1,4 +1,4 @@
-import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import { createHash, createHmac, type KeyObject, timingSafeEqual } from "node:crypto";
 import { md4 } from "../base/md4.ts";
 import { rc4 } from "../base/rc4.ts";
 import type { Account, Accounts } from "./accounts.ts";
@@ -133,15 +133,20 @@ export type Proved = { readonly account: Account; readonly sessionKey: Buffer };
 
 /** The accounts as NTLM knows them: the base64 text of a key is the password. */
 export class NtlmAccounts {
-  readonly #hashes = new Map<string, { account: Account; hashes: readonly Buffer[] }>();
+  readonly #accounts: () => Accounts;
+  /** What NTLM makes of a key, which takes longer than the rest of a logon. */
+  readonly #hashes = new WeakMap<KeyObject, Buffer>();
 
-  constructor(accounts: Accounts) {
-    for (const account of accounts.values()) {
-      const hashes = account.keys.map((key) =>
-        md4(Buffer.from(key.export().toString("base64"), "utf16le")),
-      );
-      this.#hashes.set(account.name.toLowerCase(), { account, hashes });
-    }
+  constructor(accounts: () => Accounts) {
+    this.#accounts = accounts;
+  }
+
+  #hashOf(key: KeyObject): Buffer {
+    const known = this.#hashes.get(key);
+    if (known !== undefined) return known;
+    const hash = md4(Buffer.from(key.export().toString("base64"), "utf16le"));
+    this.#hashes.set(key, hash);
+    return hash;
   }
 
   /** Who the three messages of a logon prove the client to be; undefined if they prove nothing. NTLMv2 only. */
@@ -151,18 +156,21 @@ export class NtlmAccounts {
   ): Proved | undefined {
     const given = parse(authenticate);
     if (given === undefined || given.response.length < PAIRS_AT) return undefined;
-    const known = this.#hashes.get(given.user.toLowerCase());
-    if (known === undefined) return undefined;
+    const account = this.#accounts().get(given.user.toLowerCase());
+    if (account === undefined || !account.sharedKey) return undefined;
     const nonce = sent.challenge.subarray(24, 32);
-    for (const hash of known.hashes) {
-      const key = hmacMd5(hash, Buffer.from(given.user.toUpperCase() + given.domain, "utf16le"));
+    for (const secret of account.keys) {
+      const key = hmacMd5(
+        this.#hashOf(secret),
+        Buffer.from(given.user.toUpperCase() + given.domain, "utf16le"),
+      );
       const proof = hmacMd5(key, nonce, given.response.subarray(16));
       if (!timingSafeEqual(proof, given.response.subarray(0, 16))) continue;
       const base = hmacMd5(key, proof);
       const isExchanged = (given.flags & KEY_EXCHANGE) !== 0 && given.encryptedKey.length === 16;
       const sessionKey = isExchanged ? rc4(base, given.encryptedKey) : base;
       if (given.hasMic && !isMic(authenticate, sent, sessionKey)) return undefined;
-      return { account: known.account, sessionKey };
+      return { account, sessionKey };
     }
     return undefined;
   }

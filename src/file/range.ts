@@ -152,7 +152,6 @@ export const putRangeFromUrl = writeOperation({
   },
 });
 
-
 export const listRanges = readOperation({
   name: "List Ranges",
   match: { method: "GET", on: "file", comp: "rangelist" },

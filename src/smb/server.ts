@@ -24,7 +24,8 @@ export type SmbOptions = {
   readonly engine: Engine;
   readonly contents: Contents;
   readonly opens: Opens;
-  readonly accounts: Accounts;
+  /** Who may log on now; they may change. */
+  accounts(): Accounts;
   readonly clock: Clock;
   readonly ids: Ids;
   readonly log: Log;
@@ -39,13 +40,13 @@ export type SmbServer = {
 
 /** The SMB door to the shares; `server` listens where it is told to. */
 export function smbServer(options: SmbOptions): SmbServer {
-  const { accounts, clock, ids, opens } = options;
+  const { clock, ids, opens } = options;
   let lastHandle = 0n;
   const random = (size: number) => drawnBytes(ids, size);
   const around: Around = {
     ...options,
     logon: {
-      accounts: new NtlmAccounts(accounts),
+      accounts: new NtlmAccounts(() => options.accounts()),
       serverName: SERVER_NAME,
       nonce: () => random(8),
       time: () => fileTimeAt(clock.now()),

@@ -603,8 +603,7 @@ async function reconnected(
   const isSameLease =
     held === undefined
       ? lease === undefined
-      : lease !== undefined &&
-        lease.key.equals(held.asked.key) &&
+      : lease?.key.equals(held.asked.key) &&
         durable.clientGuid.equals(clientGuid);
   const isSameGuid =
     durable.version === 1
