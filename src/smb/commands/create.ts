@@ -66,7 +66,7 @@ const ATTRIBUTES_REFUSED = 0xffff8048;
 const ATTRIBUTES_KEPT = 0x5127;
 const HIDDEN = 0x2;
 const SYSTEM = 0x4;
-const ACCESS_REFUSED = 0x0df0fe00;
+const ACCESS_REFUSED = 0x0de0fe00;
 const IMPERSONATION_MAX = 3;
 const SHARE_ALL = 7;
 
