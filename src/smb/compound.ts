@@ -26,6 +26,7 @@ const ECHO = 13;
 const CREDIT_SIZE = 65536;
 const PENDING_MAX = 512;
 const NO_ID = 0xffff_ffff_ffff_ffffn;
+const NO_TREE = 0xffff_ffff;
 /** An error's body: nine bytes, of which the last stands for data that is not there. */
 const NO_DATA = Buffer.from([9, 0, 0, 0, 0, 0, 0, 0, 0]);
 
@@ -44,6 +45,11 @@ type Chain = {
   /** Why there is no file. */
   failed: NtStatus | undefined;
 };
+
+const nothing: Chain = { session: NO_ID, tree: NO_TREE, file: undefined, failed: undefined };
+
+/** The session and tree that a request names, or takes over. */
+type Asked = { readonly session: bigint; readonly tree: number };
 
 type Answer = {
   readonly header: Header;
@@ -96,7 +102,7 @@ class Compound {
 
   async run(parts: readonly Part[], over: () => void): Promise<void> {
     this.#over = over;
-    const chain: Chain = { session: NO_ID, tree: 0xffff_ffff, file: undefined, failed: undefined };
+    const chain: Chain = { ...nothing };
     try {
       for (const [index, part] of parts.entries()) {
         const isLast = index === parts.length - 1;
@@ -145,13 +151,15 @@ class Compound {
       if (this.#connection.negotiated === undefined && header.command !== NEGOTIATE) {
         throw new ProtocolViolation("it did not negotiate first");
       }
-      if (!isRelated) {
-        chain.session = header.sessionId;
-        chain.tree = header.treeId;
-        chain.file = undefined;
-        chain.failed = undefined;
+      const asked = {
+        session: isRelated ? chain.session : header.sessionId,
+        tree: isRelated ? chain.tree : header.treeId,
+      };
+      if (isRelated && (chain.session === NO_ID || chain.tree === NO_TREE)) {
+        throw new SmbError("STATUS_INVALID_PARAMETER");
       }
-      const reply = await this.#handled(command, current, chain, isRelated);
+      if (!isRelated) Object.assign(chain, nothing);
+      const reply = await this.#handled(command, current, { chain, asked, isRelated });
       if (reply.fileId !== undefined) chain.file = reply.fileId;
       if (reply.treeId !== undefined) chain.tree = reply.treeId;
       if (reply.session !== undefined) chain.session = reply.session.id;
@@ -169,14 +177,15 @@ class Compound {
   async #handled(
     command: Command,
     current: Current,
-    chain: Chain,
-    isRelated: boolean,
+    { chain, asked, isRelated }: { chain: Chain; asked: Asked; isRelated: boolean },
   ): Promise<Reply> {
     const { header, message } = current.part;
-    const session = this.#sessionFor(command, header, chain);
+    const session = this.#sessionFor(command, header, asked);
     current.session = session;
     this.#checkProtection(command, current.part, session);
-    const tree = this.#treeFor(command, session, chain);
+    chain.session = asked.session;
+    const tree = this.#treeFor(command, session, asked);
+    chain.tree = asked.tree;
     const body = message.subarray(HEADER_SIZE);
     if (body.length < 2 || body.readUInt16LE(0) !== command.structureSize) {
       throw new SmbError("STATUS_INVALID_PARAMETER");
@@ -204,12 +213,12 @@ class Compound {
     return command.handle(call, request);
   }
 
-  #sessionFor(command: Command, header: Header, chain: Chain): Session | undefined {
+  #sessionFor(command: Command, header: Header, asked: Asked): Session | undefined {
     const { sessions } = this.#connection;
     if (command.code === NEGOTIATE || command.code === SESSION_SETUP) {
       return sessions.get(header.sessionId);
     }
-    const session = sessions.get(chain.session);
+    const session = sessions.get(asked.session);
     if (this.#sealedBy !== undefined && session !== this.#sealedBy) {
       throw new SmbError("STATUS_USER_SESSION_DELETED");
     }
@@ -237,9 +246,9 @@ class Compound {
     }
   }
 
-  #treeFor(command: Command, session: Session | undefined, chain: Chain): Tree | undefined {
+  #treeFor(command: Command, session: Session | undefined, asked: Asked): Tree | undefined {
     if (command.needs !== "tree" && command.needs !== "open") return undefined;
-    const tree = session?.trees.get(chain.tree);
+    const tree = session?.trees.get(asked.tree);
     if (tree === undefined) throw new SmbError("STATUS_NETWORK_NAME_DELETED");
     return tree;
   }
@@ -261,7 +270,7 @@ class Compound {
     let handle = fileVolatile;
     if (isRelated && fileVolatile === NO_ID && filePersistent === NO_ID) {
       if (chain.failed !== undefined) throw new SmbError(chain.failed);
-      if (chain.file === undefined) throw new SmbError("STATUS_INVALID_PARAMETER");
+      if (chain.file === undefined) throw new SmbError("STATUS_FILE_CLOSED");
       handle = chain.file;
     } else if (filePersistent !== fileVolatile) {
       // Both halves of an id are the same number; ioctl.ts has requests that name none.

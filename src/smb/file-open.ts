@@ -14,7 +14,7 @@ import { SmbError } from "./status.ts";
 import type { Watch } from "./watches.ts";
 
 /** Why an open that was waiting for something does not any more. */
-export type Ended = "closed" | "cleanup";
+export type Ended = "closed" | "cleanup" | "deleted";
 
 /** How an open outlives its connection. */
 export type Durable = {
@@ -140,7 +140,10 @@ export class FileOpen implements OpenFile {
     if (this.isClosed) return;
     this.#end(why);
     const { opens, holdings, waiters, engine } = this.#around;
-    if (this.deletesOnClose && !this.isSnapshot) opens.setDeletePending(this, true);
+    if (this.deletesOnClose && !this.isSnapshot) {
+      opens.setDeletePending(this, true);
+      if (this.isDirectory) endWatches(this.#around, this);
+    }
     const isLast = opens.leave(this);
     holdings.letGo(this);
     waiters.released(this);
@@ -177,6 +180,8 @@ export class FileOpen implements OpenFile {
   }
 
   #mayWait(): boolean {
+    // A client that was asked to give something up and is gone will not answer.
+    if (this.holding?.breaking !== undefined) return false;
     return !this.deletesOnClose && this.oplock.handle && !this.#around.opens.isDeletePending(this);
   }
 
@@ -229,6 +234,13 @@ export class FileOpen implements OpenFile {
     if (this.isSnapshot) throw new SmbError("STATUS_MEDIA_WRITE_PROTECTED");
     this.isDirty = true;
     return inShare(this.#around, this.place, body, given);
+  }
+}
+
+/** Those who watch a directory learn that it is about to go. */
+export function endWatches({ opens }: Around, { share, file }: FileOpen): void {
+  for (const open of opens.of({ share, file }) as FileOpen[]) {
+    if (open.watch !== undefined) for (const end of [...open.onEnd]) end("deleted");
   }
 }
 

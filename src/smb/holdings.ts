@@ -1,6 +1,7 @@
 import type { Oplock } from "../rules/sharing.ts";
 import type { Opens } from "../store/opens.ts";
 import type { FileOpen } from "./file-open.ts";
+import type { Session } from "./session.ts";
 import { newsHeader } from "./wire/header.ts";
 import { layout, raw, u8, u16, u32, u64 } from "./wire/layout.ts";
 
@@ -124,8 +125,9 @@ export class Holdings {
     if (known?.lease !== undefined) {
       known.opens.add(open);
       open.holding = known;
-      const isMore = (known.state | state) === state && known.state !== state;
-      if (known.breaking === undefined && isMore) {
+      // It grows only to what was asked for, all of it, and never shrinks this way.
+      const isMore = (known.state & ~state) === 0 && known.state !== state;
+      if (known.breaking === undefined && isMore && state === lease.asked.state) {
         known.state = state;
         known.lease.epoch++;
       }
@@ -159,7 +161,7 @@ export class Holdings {
    */
   break(holding: Holding, to: number): Promise<void> | undefined {
     const wanted = holding.lease === undefined && to !== 0 ? to & HOLD_READ : to;
-    if ((holding.state & ~wanted) === 0) return holding.breaking?.done.promise;
+    if ((holding.state & ~to) === 0) return holding.breaking?.done.promise;
     const { breaking } = holding;
     if (breaking !== undefined) {
       breaking.to &= wanted;
@@ -168,13 +170,15 @@ export class Holdings {
     const left = holding.state & wanted;
     const isAwaited = (holding.state & (HOLD_WRITE | HOLD_HANDLE)) !== 0;
     if (!isAwaited) {
+      if (holding.lease !== undefined) holding.lease.epoch++;
       this.#tell(holding, left, false);
       holding.state = left;
       return undefined;
     }
     const done = Promise.withResolvers<void>();
-    const timer = setTimeout(() => this.#settle(holding, left), BREAK_LIMIT_MS).unref();
+    const timer = setTimeout(() => this.#settle(holding, 0), BREAK_LIMIT_MS).unref();
     holding.breaking = { to: left, told: left, done, timer };
+    if (holding.lease !== undefined) holding.lease.epoch++;
     if (!this.#tell(holding, left, true)) {
       // Nobody is there to answer: what waits to be taken up again is given up instead.
       for (const open of [...holding.opens]) open.abandon();
@@ -192,8 +196,10 @@ export class Holdings {
       this.#settle(holding, kept);
       return;
     }
-    const left = kept & breaking.to;
-    if ((kept & (HOLD_WRITE | HOLD_HANDLE)) === 0) {
+    // What a client has read goes last, and of that it is only told.
+    const isAwaited = (kept & (HOLD_WRITE | HOLD_HANDLE)) !== 0;
+    const left = (kept & breaking.to) | (isAwaited ? kept & HOLD_READ : 0);
+    if (!isAwaited) {
       this.#tell(holding, left, false);
       this.#settle(holding, left);
       return;
@@ -213,11 +219,24 @@ export class Holdings {
     for (const open of holding.opens) this.#opens.acknowledge(open, oplockOf(state));
   }
 
+  /** News of leases go to a client, not to an open: they take its oldest connection. */
+  #sessionFor(session: Session): Session {
+    const { around, negotiated } = session.connection;
+    for (const connection of around.connections) {
+      const isSame = negotiated && connection.negotiated?.clientGuid.equals(negotiated.clientGuid);
+      if (!isSame || connection.isClosed) continue;
+      for (const each of connection.sessions.values()) {
+        if (each.account?.name === session.account?.name) return each;
+      }
+    }
+    return session;
+  }
+
   /** Sends the news to the client; false if it is not there. */
   #tell(holding: Holding, left: number, isAwaited: boolean): boolean {
     const open = [...holding.opens].find(({ session }) => session?.connection.isClosed === false);
-    const session = open?.session;
-    if (open === undefined || session === undefined) return false;
+    if (open?.session === undefined) return false;
+    const session = holding.lease === undefined ? open.session : this.#sessionFor(open.session);
     let body: Buffer;
     if (holding.lease === undefined) {
       body = oplockNews.bytes({
@@ -228,7 +247,6 @@ export class Holdings {
       });
     } else {
       const { asked } = holding.lease;
-      holding.lease.epoch++;
       body = leaseNews.bytes({
         structureSize: 44,
         newEpoch: asked.version === 2 ? holding.lease.epoch : 0,

@@ -43,9 +43,16 @@ export class Session {
     return this.#lastTree;
   }
 
-  /** Ends the session: requests that wait are answered, and what is open is closed. */
-  async end(): Promise<void> {
+  /** Ends the session: requests that wait are answered, and what is open is closed, or kept if it is durable. */
+  async end(durable: "keep" | "close" = "close"): Promise<void> {
     this.#forget();
+    if (durable === "keep") {
+      for (const open of [...this.opens.values()]) {
+        if (open.kind !== "file" || open.durable === undefined) continue;
+        this.opens.delete(open.handle);
+        open.lost();
+      }
+    }
     for (const { id } of [...this.trees.values()]) await this.disconnect(id);
   }
 

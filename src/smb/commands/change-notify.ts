@@ -1,6 +1,6 @@
 import { access } from "../access.ts";
 import { type Call, command } from "../command.ts";
-import type { FileOpen } from "../file-open.ts";
+import type { Ended, FileOpen } from "../file-open.ts";
 import { SmbError } from "../status.ts";
 import { type Change, Watch } from "../watches.ts";
 import { layout, padded, u16, u32, u64 } from "../wire/layout.ts";
@@ -61,7 +61,10 @@ export const changeNotify = command({
 async function changed(call: Call, open: FileOpen, watch: Watch): Promise<void> {
   const told = Promise.withResolvers<void>();
   const tell = () => told.resolve();
-  const onEnd = () => told.reject(new SmbError("STATUS_NOTIFY_CLEANUP"));
+  const onEnd = (why: Ended) =>
+    told.reject(
+      new SmbError(why === "deleted" ? "STATUS_DELETE_PENDING" : "STATUS_NOTIFY_CLEANUP"),
+    );
   open.onEnd.add(onEnd);
   watch.waiters.add(tell);
   try {

@@ -4,13 +4,14 @@ import { hexOf, tickOf, type View } from "../../file/namespace.ts";
 import { newProperties, stamped } from "../../file/properties.ts";
 import {
   create as createNode,
+  pathOf as pathIn,
   prepare,
   type ShareTx,
   type Spot,
   save,
   walk,
 } from "../../file/tree.ts";
-import { badPath } from "../../rules/file-names.ts";
+import { folded } from "../../rules/file-names.ts";
 import { available, isHeld, leaseAt } from "../../rules/lease.ts";
 import { noMetadata } from "../../rules/metadata.ts";
 import { parseDescriptor } from "../../rules/security-descriptor.ts";
@@ -38,6 +39,7 @@ import {
   stateOfLevel,
 } from "../holdings.ts";
 import { allocationOf, attributesOf, timesOf } from "../node-facts.ts";
+import { pathOf } from "../paths.ts";
 import { PipeOpen } from "../pipe-open.ts";
 import { SMB_202 } from "../protection.ts";
 import { Rpc } from "../rpc.ts";
@@ -142,16 +144,16 @@ export const create = command({
   },
   async handle(call, request) {
     const { message, session, tree, connection } = call;
-    if (request.impersonationLevel > IMPERSONATION_MAX) {
-      throw new SmbError("STATUS_BAD_IMPERSONATION_LEVEL");
-    }
     if (request.nameLength % 2 !== 0) throw new SmbError("STATUS_INVALID_PARAMETER");
     const name = partOf(message, request.nameOffset, request.nameLength).toString("utf16le");
     if (session.opens.size >= OPENS_MAX) throw new SmbError("STATUS_INSUFFICIENT_RESOURCES");
     if (tree.share === undefined) return openPipe(call, name);
     const list = partOf(message, request.contextsOffset, request.contextsLength);
     const contexts = createContextsOf(list);
-    if (contexts.reconnect !== undefined) return reconnected(call, contexts, tree.share);
+    if (contexts.reconnect !== undefined) return reconnected(call, contexts, tree.share, name);
+    if (request.impersonationLevel > IMPERSONATION_MAX) {
+      throw new SmbError("STATUS_BAD_IMPERSONATION_LEVEL");
+    }
     const disposition = dispositions[request.disposition];
     if (disposition === undefined) throw new SmbError("STATUS_INVALID_PARAMETER");
     checkMasks(request);
@@ -197,14 +199,6 @@ function checkMasks(request: {
   if ((shareAccess & ~SHARE_ALL) !== 0) throw new SmbError("STATUS_INVALID_PARAMETER");
   if (desiredAccess === 0) throw new SmbError("STATUS_ACCESS_DENIED");
   if ((desiredAccess & ACCESS_REFUSED) !== 0) throw new SmbError("STATUS_ACCESS_DENIED");
-}
-
-function pathOf(name: string): string[] {
-  if (name === "") return [];
-  if (name.startsWith("\\")) throw new SmbError("STATUS_INVALID_PARAMETER");
-  const path = name.split("\\");
-  if (badPath(path) !== undefined) throw new SmbError("STATUS_OBJECT_NAME_INVALID");
-  return path;
 }
 
 /** The share as it is, or a snapshot of it: previous versions are named by their second. */
@@ -366,6 +360,7 @@ function inTheWay(
       seen.add(holding);
       if (holding.lease !== undefined && isLeaseStatOpen(granted) && !overwrites) continue;
       const { state } = holding;
+      if (isViolated && (state & HOLD_HANDLE) === 0) continue;
       const to = overwrites && !isViolated ? 0 : state & ~mask;
       const done = holdings.break(holding, to);
       if (done !== undefined && (state & mask) !== 0) waits.push(done);
@@ -507,6 +502,8 @@ function mayHold({ call, contexts, level }: Asked, open: FileOpen): number {
     if (other.locks.length > 0) return 0;
     if (own !== undefined && other.holding === own) continue;
     const held = other.holding?.state ?? 0;
+    // What was not broken for this open, because it only looks, stays with its holder.
+    if ((held & HOLD_WRITE) !== 0) return 0;
     if (held !== 0 || !isStatOpen(other.granted)) state &= ~HOLD_WRITE;
     if (held === 0) continue;
     if (isLease && other.holding?.lease === undefined) state &= ~HOLD_HANDLE;
@@ -553,7 +550,7 @@ function replyOf(asked: Pick<Asked, "contexts" | "level">, { open, node, action 
   if (holding !== undefined && lease !== undefined && contexts.lease !== undefined) {
     const { state, breaking } = holding;
     const told = { state, epoch: lease.epoch, isBreaking: breaking !== undefined };
-    answers.push(["RqLs", leaseAnswer(contexts.lease, told)]);
+    answers.push(["RqLs", leaseAnswer(lease.asked, told)]);
   }
   if (open.durable !== undefined && contexts.durable2 !== undefined) {
     const data = Buffer.alloc(8);
@@ -590,6 +587,7 @@ async function reconnected(
   call: CreateCall,
   contexts: CreateContexts,
   place: SharePlace,
+  name: string,
 ): Promise<Reply> {
   const { around, session, tree, connection } = call;
   const { reconnect, lease } = contexts;
@@ -603,8 +601,7 @@ async function reconnected(
   const isSameLease =
     held === undefined
       ? lease === undefined
-      : lease?.key.equals(held.asked.key) &&
-        durable.clientGuid.equals(clientGuid);
+      : lease?.key.equals(held.asked.key) && durable.clientGuid.equals(clientGuid);
   const isSameGuid =
     durable.version === 1
       ? reconnect.createGuid === undefined
@@ -613,7 +610,13 @@ async function reconnected(
   if (!isMine || !isSameLease || !isSameGuid || open.share !== place.id) {
     throw new SmbError("STATUS_OBJECT_NAME_NOT_FOUND");
   }
-  const node = await open.read((tx) => open.node(tx));
+  const { node, path } = await open.read(async (tx) => {
+    const found = await open.node(tx);
+    return { node: found, path: await pathIn(tx, open.view, found) };
+  });
+  // A lease stands for a file by its name, which the client repeats.
+  const isSameName = folded(path.join("\\")) === folded(name);
+  if (held !== undefined && !isSameName) throw new SmbError("STATUS_INVALID_PARAMETER");
   if (open.isClosed || open.session !== undefined)
     throw new SmbError("STATUS_OBJECT_NAME_NOT_FOUND");
   open.resume(session, tree);

@@ -13,7 +13,7 @@ import { type NtStatus, ProtocolViolation, SmbError } from "../status.ts";
 import { fileTimeOf } from "../times.ts";
 import { layout, partOf, raw, u16, u32, u64 } from "../wire/layout.ts";
 import { bytesOf } from "./read.ts";
-import { touched, written } from "./write.ts";
+import { FILE_SIZE_MAX, touched, written } from "./write.ts";
 
 const IS_FSCTL = 1;
 const NO_ID = 0xffff_ffff_ffff_ffffn;
@@ -65,7 +65,9 @@ const fileControls = new Map<number, ControlRow>([
   [0x00144064, enumerateSnapshots],
   [0x000900a8, refused("STATUS_NOT_A_REPARSE_POINT")],
   [0x0009009c, refused("STATUS_NOT_SUPPORTED")],
-  [0x000900c0, refused("STATUS_NOT_SUPPORTED")],
+  [0x000900c0, objectId],
+  [0x0009003c, async () => ({ output: Buffer.alloc(2) })],
+  [0x0009c040, refused("STATUS_NOT_SUPPORTED")],
   [0x000900a4, refused("STATUS_NOT_SUPPORTED")],
   [0x001401d4, refused("STATUS_NOT_SUPPORTED")],
 ]);
@@ -240,22 +242,52 @@ async function copyChunks(control: Control, open: FileOpen, reads: boolean): Pro
     return limits;
   source.need(access.readData | access.execute);
   open.need(access.writeData | access.appendData);
-  if (reads) open.need(access.readData | access.execute);
+  if (reads) open.need(access.readData);
   if (open.isDirectory || source.isDirectory) throw new SmbError("STATUS_INVALID_DEVICE_REQUEST");
   let done = 0;
   let bytes = 0;
-  for (const chunk of chunks) {
-    if (chunk.source + BigInt(chunk.length) > 0x7fff_ffff_ffff_ffffn) {
-      throw new SmbError("STATUS_INVALID_VIEW_SIZE");
+  const told = () => copiedLayout.bytes({ chunks: done, chunkBytes: 0, total: bytes });
+  try {
+    for (const chunk of chunks) {
+      await copied(call, { source, target: open, chunk });
+      done++;
+      bytes += chunk.length;
     }
-    const read = await bytesOf(call.around, source, Number(chunk.source), chunk.length);
-    if (read.size < chunk.length) throw new SmbError("STATUS_INVALID_VIEW_SIZE");
-    const data = Buffer.concat(read.parts, read.size);
-    await written(call.around, open, { start: Number(chunk.target), data, given: "soon" });
-    done++;
-    bytes += chunk.length;
+  } catch (error) {
+    // What was copied before stays, and is told.
+    if (error instanceof SmbError) return { status: error.status, output: told() };
+    throw error;
   }
-  return { output: copiedLayout.bytes({ chunks: done, chunkBytes: 0, total: bytes }) };
+  return { output: told() };
+}
+
+async function copied(
+  { around }: Call,
+  {
+    source,
+    target,
+    chunk,
+  }: {
+    source: FileOpen;
+    target: FileOpen;
+    chunk: { readonly source: bigint; readonly target: bigint; readonly length: number };
+  },
+): Promise<void> {
+  const end = BigInt(chunk.length);
+  const isFar = (start: bigint) => start + end > BigInt(FILE_SIZE_MAX);
+  if (isFar(chunk.source)) throw new SmbError("STATUS_INVALID_VIEW_SIZE");
+  if (isFar(chunk.target)) throw new SmbError("STATUS_DISK_FULL");
+  const read = await bytesOf(around, source, Number(chunk.source), chunk.length);
+  if (read.size < chunk.length) throw new SmbError("STATUS_INVALID_VIEW_SIZE");
+  const data = Buffer.concat(read.parts, read.size);
+  await written(around, target, { start: Number(chunk.target), data, given: "soon" });
+}
+
+const objectLayout = layout({ file: u64, share: u64, birth: raw(48) });
+
+/** A name for the file that stays wherever it goes. */
+async function objectId(_control: Control, open: FileOpen): Promise<Output> {
+  return { output: objectLayout.bytes({ file: open.file, share: open.share }) };
 }
 
 /** Every file here is sparse already. */

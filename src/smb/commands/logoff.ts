@@ -9,7 +9,7 @@ export const logoff = command({
   structureSize: 4,
   request: { structureSize: u16, reserved: u16 },
   async handle({ session }) {
-    await session.end();
+    await session.end("keep");
     return { body: [EMPTY_BODY] };
   },
 });

@@ -53,6 +53,7 @@ export const read = command({
       throw new SmbError("STATUS_INVALID_PARAMETER");
     }
     const { parts, size } = await bytesOf(around, open, Number(offset), length);
+    open.position = offset + BigInt(size);
     if (size < minimumCount || (size === 0 && length > 0)) throw new SmbError("STATUS_END_OF_FILE");
     return { body: bodyOf(parts, size) };
   },

@@ -107,7 +107,7 @@ function sessionOf({
   }
   if (connection.sessions.size >= SESSIONS_MAX) throw new SmbError("STATUS_REQUEST_NOT_ACCEPTED");
   let id = 0n;
-  while (id === 0n || around.sessions.has(id)) id = around.random(8).readBigUInt64LE() >> 1n;
+  while (id === 0n || around.sessions.has(id)) id = BigInt(around.random(4).readUInt32LE());
   const session = new Session(id, connection);
   connection.sessions.set(id, session);
   around.sessions.set(id, session);

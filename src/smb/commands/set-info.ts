@@ -13,7 +13,6 @@ import {
   viewOf,
   walk,
 } from "../../file/tree.ts";
-import { badPath } from "../../rules/file-names.ts";
 import { isHeld, leaseAt } from "../../rules/lease.ts";
 import { DACL, GROUP, OWNER, parseDescriptor, SACL } from "../../rules/security-descriptor.ts";
 import { DELETE, READ, WRITE } from "../../rules/sharing.ts";
@@ -22,9 +21,10 @@ import type { FileRecord, NodeRecord } from "../../store/file-records.ts";
 import { entries } from "../../store/keys.ts";
 import { access } from "../access.ts";
 import { type CallWith, command } from "../command.ts";
-import type { FileOpen } from "../file-open.ts";
+import { endWatches, type FileOpen } from "../file-open.ts";
 import { mayTouch } from "../lock-waiters.ts";
 import { breakHandles, breakReaders } from "../oplocks.ts";
+import { pathOf } from "../paths.ts";
 import { mergedSddl } from "../security.ts";
 import { SmbError } from "../status.ts";
 import { tickOfFileTime } from "../times.ts";
@@ -36,6 +36,7 @@ const FILE = 1;
 const SECURITY = 3;
 const ATTRIBUTES_KEPT = 0x3127;
 const ATTRIBUTES_REFUSED = 0x48;
+const TEMPORARY = 0x100;
 
 const basic = layout({
   creationTime: u64,
@@ -157,11 +158,15 @@ async function setBasic({ open }: SetCall, data: Buffer): Promise<void> {
     if (node.kind === "file" && (attributes & DIRECTORY) !== 0) {
       throw new SmbError("STATUS_INVALID_PARAMETER");
     }
+    if (node.kind === "directory" && (attributes & TEMPORARY) !== 0) {
+      throw new SmbError("STATUS_INVALID_PARAMETER");
+    }
     if ((attributes & ATTRIBUTES_REFUSED) !== 0) throw new SmbError("STATUS_INVALID_PARAMETER");
     const own = node.kind === "directory" ? DIRECTORY : 0;
     const bits = attributes === 0 ? node.attributes : (attributes & ATTRIBUTES_KEPT) | own;
     const { tick, ...changed } = stamped(change.tx);
-    const changedAt = open.keptTimes.has("changedAt") ? {} : { changedAt: hexOf(tick) };
+    const isKept = open.keptTimes.has("changedAt") || given.changeTime !== KEEP;
+    const changedAt = isKept ? {} : { changedAt: hexOf(tick) };
     const ready = await prepare(change, node);
     await save(change, node, { ...ready, ...changed, ...changedAt, ...set, attributes: bits });
   });
@@ -229,6 +234,7 @@ async function setDisposition(call: SetCall, deletes: boolean): Promise<void> {
     }
     around.opens.setDeletePending(open, true);
   });
+  if (open.isDirectory) endWatches(around, open);
 }
 
 /** How a rename uses the directory that a name goes from or comes to. */
@@ -242,9 +248,7 @@ async function setName(call: SetCall, data: Buffer): Promise<void> {
   const name = partOf(data, rename.size, nameLength).toString("utf16le");
   open.need(access.delete);
   if (open.file === ROOT) throw new SmbError("STATUS_ACCESS_DENIED");
-  if (name.startsWith("\\")) throw new SmbError("STATUS_INVALID_PARAMETER");
-  const path = name.split("\\");
-  if (badPath(path) !== undefined) throw new SmbError("STATUS_OBJECT_NAME_INVALID");
+  const path = pathOf(name);
   const wait = breakHandles(around, open);
   if (wait !== undefined) await waitedFor(call, wait);
   for (;;) {

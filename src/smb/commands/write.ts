@@ -66,6 +66,7 @@ export const write = command({
     const isThrough = open.isWriteThrough || (flags & WRITE_THROUGH) !== 0;
     const start = appends ? undefined : Number(offset);
     await written(around, open, { start, data, given: isThrough ? "durable" : "soon" });
+    if (!appends) open.position = offset + BigInt(length);
     return { body };
   },
 });
