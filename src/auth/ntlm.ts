@@ -105,7 +105,7 @@ function parse(message: Buffer): Authenticate | undefined {
   if (response === undefined || domain === undefined || user === undefined) return undefined;
   const flags = message.readUInt32LE(60);
   const text = (bytes: Buffer) => bytes.toString((flags & UNICODE) !== 0 ? "utf16le" : "latin1");
-  const hasMic = (flagsOfPairs(response) & 2) !== 0;
+  const hasMic = ((flagsOfPairs(response) ?? 0) & 2) !== 0;
   if (hasMic && message.length < MIC_AT + MIC_SIZE) return undefined;
   return {
     user: text(user),
@@ -117,16 +117,25 @@ function parse(message: Buffer): Authenticate | undefined {
   };
 }
 
-/** The pair MsvAvFlags of a response; 0 where there is none. */
-function flagsOfPairs(response: Buffer): number {
+/** The pair MsvAvFlags of a response, 0 where there is none; undefined if the pairs do not add up. */
+function flagsOfPairs(response: Buffer): number | undefined {
+  let flags = 0;
   for (let at = PAIRS_AT; at + 4 <= response.length; ) {
     const id = response.readUInt16LE(at);
     const size = response.readUInt16LE(at + 2);
-    if (id === 0 || at + 4 + size > response.length) return 0;
-    if (id === 6 && size === 4) return response.readUInt32LE(at + 4);
+    if (id === 0) return flags;
+    if (at + 4 + size > response.length) return undefined;
+    if (id === 6 && size === 4) flags = response.readUInt32LE(at + 4);
     at += 4 + size;
   }
-  return 0;
+  return undefined;
+}
+
+/** Whether a message claims to be of NTLMv2 and is not written as such. */
+export function isMangled(authenticate: Buffer): boolean {
+  const given = parse(authenticate);
+  if (given === undefined) return true;
+  return given.response.length >= PAIRS_AT && flagsOfPairs(given.response) === undefined;
 }
 
 export type Proved = { readonly account: Account; readonly sessionKey: Buffer };

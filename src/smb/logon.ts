@@ -1,6 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import {
   challengeOf,
+  isMangled,
   isNtlm,
   messageTypeOf,
   type NtlmAccounts,
@@ -61,7 +62,10 @@ export class Logon {
       type === 3 && this.#sent !== undefined
         ? this.#around.accounts.proved(message, this.#sent)
         : undefined;
-    if (proved === undefined) throw new SmbError("STATUS_LOGON_FAILURE");
+    if (proved === undefined) {
+      const isWrong = type === 3 && isMangled(message);
+      throw new SmbError(isWrong ? "STATUS_INVALID_PARAMETER" : "STATUS_LOGON_FAILURE");
+    }
     return { answer: Buffer.alloc(0), proved };
   }
 

@@ -602,10 +602,9 @@ async function reconnected(
     held === undefined
       ? lease === undefined
       : lease?.key.equals(held.asked.key) && durable.clientGuid.equals(clientGuid);
-  const isSameGuid =
-    durable.version === 1
-      ? reconnect.createGuid === undefined
-      : reconnect.createGuid !== undefined && durable.createGuid?.equals(reconnect.createGuid);
+  // The first version of durable handles has no number of its own, and either way of coming back will do.
+  const guid = reconnect.createGuid;
+  const isSameGuid = guid === undefined || guid.equals(durable.createGuid ?? Buffer.alloc(16));
   const isMine = open.session === undefined && durable.account === session.account?.name;
   if (!isMine || !isSameLease || !isSameGuid || open.share !== place.id) {
     throw new SmbError("STATUS_OBJECT_NAME_NOT_FOUND");

@@ -67,7 +67,7 @@ const fileControls = new Map<number, ControlRow>([
   [0x0009009c, refused("STATUS_NOT_SUPPORTED")],
   [0x000900c0, objectId],
   [0x0009003c, async () => ({ output: Buffer.alloc(2) })],
-  [0x0009c040, refused("STATUS_NOT_SUPPORTED")],
+  [0x0009c040, setCompression],
   [0x000900a4, refused("STATUS_NOT_SUPPORTED")],
   [0x001401d4, refused("STATUS_NOT_SUPPORTED")],
 ]);
@@ -288,6 +288,14 @@ const objectLayout = layout({ file: u64, share: u64, birth: raw(48) });
 /** A name for the file that stays wherever it goes. */
 async function objectId(_control: Control, open: FileOpen): Promise<Output> {
   return { output: objectLayout.bytes({ file: open.file, share: open.share }) };
+}
+
+/** Nothing is compressed, and that is all that can be asked for. */
+async function setCompression({ input }: Control, open: FileOpen): Promise<Output> {
+  open.need(access.writeData);
+  if (input.length < 2) throw new SmbError("STATUS_INVALID_PARAMETER");
+  if (input.readUInt16LE() !== 0) throw new SmbError("STATUS_NOT_SUPPORTED");
+  return none;
 }
 
 /** Every file here is sparse already. */
