@@ -40,6 +40,8 @@ export type Pending = {
 export type Part = { readonly header: Header; readonly message: Buffer };
 
 const PREFIX_SIZE = 4;
+/** Up to this size it is cheaper to copy a message into one piece than to send its parts. */
+const COPIED_MAX = 16 * 1024;
 const SMB1 = 0x424d53ff;
 const KEEPALIVE = 0x85;
 const CANCEL = 12;
@@ -133,10 +135,13 @@ export class Connection {
     const size = parts.reduce((sum, { length }) => sum + length, 0);
     const prefix = Buffer.alloc(PREFIX_SIZE);
     prefix.writeUInt32BE(size);
-    this.#socket.cork();
-    this.#socket.write(prefix);
-    for (const part of parts) this.#socket.write(part);
-    this.#socket.uncork();
+    if (size <= COPIED_MAX) this.#socket.write(Buffer.concat([prefix, ...parts]));
+    else {
+      this.#socket.cork();
+      this.#socket.write(prefix);
+      for (const part of parts) this.#socket.write(part);
+      this.#socket.uncork();
+    }
     if (this.#socket.writableLength > UNSENT_BYTES_MAX) this.#pause();
   }
 

@@ -8,6 +8,9 @@ import { type Database, openDatabase, PAGE_SIZE } from "./database.ts";
 
 /** How long the event loop may be kept before the next turn; the rest of a queue waits for it. */
 const TURN_MS = 2;
+/** How long and how much may gather that nobody waits for. */
+const GATHER_MS = 10;
+const GATHERED_MAX = 1000;
 /** The log of writes is copied into the database when it is about this long, and begun anew. */
 const WAL_PAGES_MAX = (32 * 1024 * 1024) / PAGE_SIZE;
 
@@ -25,6 +28,8 @@ class Group {
   readonly settled: (() => void)[] = [];
   readonly failed: ((error: unknown) => void)[] = [];
   readonly dirty = new Set<string>();
+  /** Whether anybody waits for it; what nobody waits for may gather a while. */
+  isAwaited = false;
 }
 
 type Job = { run(): Promise<void>; fail(error: unknown): void };
@@ -53,6 +58,7 @@ class SqliteEngine implements Engine {
   #open: Group | undefined;
   /** Committed, and being synced. */
   #syncing: Group | undefined;
+  #gathering: NodeJS.Timeout | undefined;
   #turnIsDue = false;
   #inTurn = false;
   #held = false;
@@ -81,6 +87,7 @@ class SqliteEngine implements Engine {
           );
           if (view.seen === undefined || given === "soon") settle();
           else {
+            view.seen.isAwaited = true;
             view.seen.settled.push(settle);
             view.seen.failed.push(reject);
           }
@@ -108,7 +115,8 @@ class SqliteEngine implements Engine {
           const isIdle = tx.writes.size + tx.heap.size + tx.effects.length === 0;
           if (isIdle && this.#ticks.last === last) {
             // It changed nothing, so there is nothing to sync but what it may have seen.
-            this.#whenDurable(() => resolve(result), reject);
+            if (given === "soon") resolve(result);
+            else this.#whenDurable(() => resolve(result), reject);
             return;
           }
           const group = this.#begun();
@@ -128,6 +136,7 @@ class SqliteEngine implements Engine {
           this.#pages += tx.writes.size + tx.heap.size;
           group.settled.push(...tx.effects, () => resolve(result));
           if (given === "soon") resolve(result);
+          else group.isAwaited = true;
         },
         fail: reject,
       });
@@ -173,7 +182,7 @@ class SqliteEngine implements Engine {
         if (job === undefined) break;
         await job.run();
       }
-      if (this.#open !== undefined && this.#syncing === undefined) this.#commit(this.#open);
+      if (this.#open !== undefined && this.#syncing === undefined) this.#commitSoon(this.#open);
     } catch (error) {
       this.#rollback(error);
     }
@@ -214,6 +223,24 @@ class SqliteEngine implements Engine {
     }
     group.settled.push(settle);
     group.failed.push(fail);
+    group.isAwaited = true;
+    this.#wake();
+  }
+
+  /** Commits what somebody waits for, or what is much; the rest gathers for a few milliseconds. */
+  #commitSoon(group: Group): void {
+    const isDue = group.isAwaited || this.#whenIdle.length > 0 || group.dirty.size > GATHERED_MAX;
+    if (isDue) {
+      clearTimeout(this.#gathering);
+      this.#gathering = undefined;
+      this.#commit(group);
+    } else {
+      this.#gathering ??= setTimeout(() => {
+        this.#gathering = undefined;
+        if (this.#open !== undefined) this.#open.isAwaited = true;
+        this.#wake();
+      }, GATHER_MS);
+    }
   }
 
   #commit(group: Group): void {
