@@ -37,6 +37,35 @@ export function engineConformance(name: string, { open, reopen, clean }: EngineU
       await engine.close();
     });
 
+    test("a write that is given out soon is there for every later body, and settled() waits for it", async () => {
+      const engine = await open(clock);
+      let effects = 0;
+      const result = await engine.write(async (tx) => {
+        tx.put(bytes("k"), bytes("soon"));
+        tx.afterCommit(() => effects++);
+        return "given";
+      }, "soon");
+      assert.equal(result, "given");
+      const seen = await engine.read(async (tx) => text(await tx.get(bytes("k"))), "soon");
+      assert.equal(seen, "soon");
+      await assert.rejects(
+        engine.write(async () => {
+          throw new Error("refused");
+        }, "soon"),
+        /refused/,
+      );
+      await engine.settled();
+      assert.equal(effects, 1);
+      await engine.settled();
+      await engine.write(async (tx) => tx.put(bytes("l"), bytes("last")), "soon");
+      if (reopen === undefined) await engine.close();
+      else {
+        const again = await reopen(engine, clock);
+        assert.equal(await get(again, "l"), "last", "closing an engine makes all durable");
+        await again.close();
+      }
+    });
+
     test("a body that throws leaves nothing behind", async () => {
       const engine = await open(clock);
       let effects = 0;

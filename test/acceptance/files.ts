@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ShareServiceClient, StorageSharedKeyCredential } from "@azure/storage-file-share";
 import { type RawReply, type RawRequest, send } from "./raw.ts";
-import { at, startServer, type TestServer } from "./server.ts";
+import { at, type StartOptions, startServer, type TestServer } from "./server.ts";
 
 export type Fields = Record<string, string>;
 
@@ -20,8 +20,8 @@ let count = 0;
 /** A name that no other test of this process uses. */
 export const freshName = (): string => `s-${process.pid}-${++count}`;
 
-export async function startFiles(): Promise<FileServer> {
-  const started = await startServer();
+export async function startFiles(options: StartOptions = {}): Promise<FileServer> {
+  const started = await startServer(options);
   const server = at(started, "file");
   const credential = new StorageSharedKeyCredential(server.account, server.key);
   const ask = (request: RawRequest) => send(server, request);
