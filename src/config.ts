@@ -21,6 +21,8 @@ export type Config = {
   readonly endpoints: Readonly<Record<Service, Endpoint>>;
   /** Where static websites are served. */
   readonly website: Endpoint;
+  /** Where the shares are served by SMB; undefined if they are not. */
+  readonly smb: (Endpoint & { readonly isEncryptionRequired: boolean }) | undefined;
   readonly accounts: Accounts;
   /** The files that accounts and roles come from, if they do; they are read again when they change. */
   readonly accountsFile: string | undefined;
@@ -70,7 +72,9 @@ Where
   --queueHost, --queuePort     the same for queues (127.0.0.1, 10001)
   --tableHost, --tablePort     the same for tables (127.0.0.1, 10002)
   --fileHost, --filePort       the same for files (127.0.0.1, 10003)
-  --smbHost, --smbPort         taken, and not used yet
+  --smbHost HOST, --smbPort PORT
+                               the shares by SMB 2 and 3 (127.0.0.1, 10445); any takes a free port, 0 is off
+  --smbEncryption required     refuse SMB clients that do not encrypt (offered)
   --webHost HOST, --webPort PORT
                                static websites (127.0.0.1, 10004): what is in $web, of the first account or of
                                the one that the host names, as http://account.web.localhost:10004/ does
@@ -126,8 +130,9 @@ const OPTIONS = {
   filePort: { ...text, default: "10003" },
   webHost: { ...text, default: "127.0.0.1" },
   webPort: { ...text, default: "10004" },
-  smbHost: text,
-  smbPort: text,
+  smbHost: { ...text, default: "127.0.0.1" },
+  smbPort: { ...text, default: "10445" },
+  smbEncryption: { ...text, default: "offered" },
   accounts: text,
   oauth: text,
   roles: text,
@@ -161,7 +166,6 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
   if ((command !== "serve" && command !== "check") || rest.length > 0) {
     throw new ConfigError(`"${positionals.join(" ")}" is no command: there are serve and check.`);
   }
-  if (values.smbPort !== undefined) wholeNumber("--smbPort", values.smbPort, PORT_MAX);
   const endpoint = (service: Service | "web"): Endpoint => ({
     host: values[`${service}Host`],
     port: wholeNumber(`--${service}Port`, values[`${service}Port`], PORT_MAX),
@@ -182,6 +186,7 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
       table: endpoint("table"),
       file: endpoint("file"),
     },
+    smb: smbOf(values),
     website: endpoint("web"),
     accounts:
       values.accounts === undefined
@@ -208,6 +213,25 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
       : undefined,
     rehydrateMs: wholeNumber("--rehydrateDelay", values.rehydrateDelay, 1_000_000) * 1000,
   });
+}
+
+/** Port 0 is off here, as a share that nobody knows the port of helps nobody; `any` takes a free one. */
+function smbOf({
+  smbHost: host,
+  smbPort,
+  smbEncryption,
+}: {
+  smbHost: string;
+  smbPort: string;
+  smbEncryption: string;
+}): Config["smb"] {
+  if (smbEncryption !== "offered" && smbEncryption !== "required") {
+    throw new ConfigError(`--smbEncryption ${smbEncryption} is neither offered nor required.`);
+  }
+  const isEncryptionRequired = smbEncryption === "required";
+  if (smbPort === "any") return { host, port: 0, isEncryptionRequired };
+  const port = wholeNumber("--smbPort", smbPort, PORT_MAX);
+  return port === 0 ? undefined : { host, port, isEncryptionRequired };
 }
 
 function parsed(argv: readonly string[]) {

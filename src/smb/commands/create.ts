@@ -1,7 +1,7 @@
 import { type Tick, tickAt } from "../../base/time.ts";
 import type { ReadTx } from "../../engine/engine.ts";
 import { hexOf, tickOf, type View } from "../../file/namespace.ts";
-import { newProperties, stamped } from "../../file/properties.ts";
+import { newProperties, stamped } from "../../file/node.ts";
 import {
   create as createNode,
   pathOf as pathIn,
@@ -11,10 +11,10 @@ import {
   save,
   walk,
 } from "../../file/tree.ts";
+import { DACL, GROUP, OWNER, partsIn } from "../../rules/descriptor-parts.ts";
 import { folded } from "../../rules/file-names.ts";
 import { available, isHeld, leaseAt } from "../../rules/lease.ts";
 import { noMetadata } from "../../rules/metadata.ts";
-import { parseDescriptor } from "../../rules/security-descriptor.ts";
 import { DELETE, type Rights, WRITE } from "../../rules/sharing.ts";
 import { ARCHIVE, DIRECTORY, READ_ONLY } from "../../rules/smb-properties.ts";
 import type { FileRecord, NodeRecord } from "../../store/file-records.ts";
@@ -383,11 +383,12 @@ const fileAttributes = (asked: number) => (asked | ARCHIVE) & ATTRIBUTES_KEPT;
 
 async function permissionOf({ contexts }: Asked, change: ShareTx, parent: bigint) {
   if (contexts.security === undefined) return undefined;
-  const given = parseDescriptor(contexts.security);
-  if (given === undefined) throw new SmbError("STATUS_INVALID_SECURITY_DESCR");
   const directory = await nodes.get(change.tx, change.share.id, parent);
-  const sddl = await mergedSddl(change.tx, change.share.id, directory?.permission ?? "", given);
-  return { sddl };
+  const at = { share: change.share.id, key: directory?.permission ?? "" };
+  const given = OWNER | GROUP | DACL;
+  // What the client does not say is the directory's.
+  const parts = partsIn(contexts.security) & given;
+  return { sddl: await mergedSddl(change.tx, at, contexts.security, parts) };
 }
 
 /** Makes a new file or directory. */

@@ -1,5 +1,5 @@
 import { cleared } from "../../file/clearing.ts";
-import { stamped } from "../../file/properties.ts";
+import { stamped } from "../../file/node.ts";
 import { prepare, save } from "../../file/tree.ts";
 import { shareSnapshots } from "../../store/keys.ts";
 import { access } from "../access.ts";

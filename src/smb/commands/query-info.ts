@@ -1,7 +1,7 @@
 import type { ReadTx } from "../../engine/engine.ts";
 import { tickOf } from "../../file/namespace.ts";
 import { pathOf } from "../../file/tree.ts";
-import { DACL, descriptorBytes, GROUP, OWNER, SACL } from "../../rules/security-descriptor.ts";
+import { DACL, GROUP, OWNER, SACL } from "../../rules/descriptor-parts.ts";
 import type { NodeRecord } from "../../store/file-records.ts";
 import { usage } from "../../store/keys.ts";
 import { access } from "../access.ts";
@@ -10,7 +10,7 @@ import { command } from "../command.ts";
 import { type FileOpen, shareAt } from "../file-open.ts";
 import { allocationOf, attributesOf, timesOf } from "../node-facts.ts";
 import { SMB_311 } from "../protection.ts";
-import { descriptorIn } from "../security.ts";
+import { descriptorParts } from "../security.ts";
 import { type NtStatus, SmbError } from "../status.ts";
 import { layout, u8, u16, u32, u64 } from "../wire/layout.ts";
 
@@ -353,7 +353,7 @@ async function securityInfo(open: FileOpen, parts: number, room: number) {
   if ((parts & SACL) !== 0) open.need(access.systemSecurity);
   const bytes = await open.read(async (tx) => {
     const { permission } = await open.node(tx);
-    return descriptorBytes(await descriptorIn(tx, open.share, permission), parts);
+    return descriptorParts(tx, open.share, permission, parts);
   });
   if (bytes.length > room) {
     throw new SmbError("STATUS_BUFFER_TOO_SMALL", one32.bytes({ value: bytes.length }));

@@ -1,9 +1,7 @@
 import { hexOf, ROOT, tickOf } from "../../file/namespace.ts";
-import { keepPermission } from "../../file/permission.ts";
-import { stamped } from "../../file/properties.ts";
+import { keepPermission, stamped } from "../../file/node.ts";
 import {
   isInUse,
-  isSameName,
   isWithin,
   move,
   prepare,
@@ -13,8 +11,8 @@ import {
   viewOf,
   walk,
 } from "../../file/tree.ts";
+import { DACL, GROUP, OWNER, SACL } from "../../rules/descriptor-parts.ts";
 import { isHeld, leaseAt } from "../../rules/lease.ts";
-import { DACL, GROUP, OWNER, parseDescriptor, SACL } from "../../rules/security-descriptor.ts";
 import { DELETE, READ, WRITE } from "../../rules/sharing.ts";
 import { DIRECTORY, READ_ONLY } from "../../rules/smb-properties.ts";
 import type { FileRecord, NodeRecord } from "../../store/file-records.ts";
@@ -292,8 +290,7 @@ async function renamed(
     const wait = await makeWay({ around, change, there, replaces });
     if (wait !== undefined) return wait;
   }
-  const isSame = from === parent && isSameName(node.name, name);
-  if (isSame && node.name === name) return undefined;
+  if (from === parent && node.name === name) return undefined;
   const moved = await move(change, node, { parent, name });
   const { tick, ...changed } = stamped(tx);
   const changedAt = open.keptTimes.has("changedAt") ? node.changedAt : hexOf(tick);
@@ -347,17 +344,10 @@ async function setSecurity({ open }: SetCall, data: Buffer, parts: number): Prom
   if ((parts & (OWNER | GROUP)) !== 0) open.need(access.writeOwner);
   if ((parts & DACL) !== 0) open.need(access.writeDac);
   if ((parts & SACL) !== 0) open.need(access.systemSecurity);
-  const given = parseDescriptor(data);
-  if (given === undefined) throw new SmbError("STATUS_INVALID_SECURITY_DESCR");
-  const chosen = {
-    ...((parts & OWNER) !== 0 && given.owner !== undefined ? { owner: given.owner } : {}),
-    ...((parts & GROUP) !== 0 && given.group !== undefined ? { group: given.group } : {}),
-    ...((parts & DACL) !== 0 ? { access: given.access } : {}),
-    ...((parts & SACL) !== 0 ? { audit: given.audit } : {}),
-  };
   await open.change(async (change) => {
     const node = await open.node(change.tx);
-    const sddl = await mergedSddl(change.tx, open.share, node.permission, chosen);
+    const at = { share: open.share, key: node.permission };
+    const sddl = await mergedSddl(change.tx, at, data, parts);
     const permission = await keepPermission(change.tx, open.share, sddl);
     const { tick, ...changed } = stamped(change.tx);
     const ready = await prepare(change, node);

@@ -1,6 +1,6 @@
 import type { Given } from "../../engine/engine.ts";
 import { hexOf } from "../../file/namespace.ts";
-import { stamped } from "../../file/properties.ts";
+import { stamped } from "../../file/node.ts";
 import { prepare, save } from "../../file/tree.ts";
 import { HEAP_CHUNK_MAX, type Staged } from "../../store/content.ts";
 import type { FileRecord } from "../../store/file-records.ts";
