@@ -317,7 +317,10 @@ function partsOf(message: Buffer): Part[] {
   for (let at = 0; ; ) {
     const rest = message.subarray(at);
     if (!isSmb2(rest) || rest.readUInt16LE(4) !== HEADER_SIZE) {
-      throw new ProtocolViolation("it sent what is no SMB2 message");
+      const begin = rest.toString("hex", 0, 8);
+      throw new ProtocolViolation(
+        `it sent what is no SMB2 message: ${rest.length} bytes from ${begin}`,
+      );
     }
     const header = readHeader(rest);
     const next = header.nextCommand;

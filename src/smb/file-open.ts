@@ -23,6 +23,8 @@ export type Durable = {
   readonly createGuid: Buffer | undefined;
   readonly clientGuid: Buffer;
   readonly account: string;
+  /** Whether it waits even if its client holds nothing. */
+  readonly isResilient: boolean;
   timer: NodeJS.Timeout | undefined;
 };
 
@@ -182,7 +184,8 @@ export class FileOpen implements OpenFile {
   #mayWait(): boolean {
     // A client that was asked to give something up and is gone will not answer.
     if (this.holding?.breaking !== undefined) return false;
-    return !this.deletesOnClose && this.oplock.handle && !this.#around.opens.isDeletePending(this);
+    const isKept = this.oplock.handle || this.durable?.isResilient === true;
+    return !this.deletesOnClose && isKept && !this.#around.opens.isDeletePending(this);
   }
 
   #end(why: Ended): void {

@@ -79,7 +79,8 @@ const OVERWRITTEN = 3;
 
 const DURABLE_MS = 60_000;
 const DURABLE_MAX_MS = 300_000;
-const OPENS_MAX = 65_536;
+/** As many as Samba lets a client have. */
+const OPENS_MAX = 16_384;
 
 const answerLayout = layout({
   structureSize: u16,
@@ -146,7 +147,7 @@ export const create = command({
     const { message, session, tree, connection } = call;
     if (request.nameLength % 2 !== 0) throw new SmbError("STATUS_INVALID_PARAMETER");
     const name = partOf(message, request.nameOffset, request.nameLength).toString("utf16le");
-    if (session.opens.size >= OPENS_MAX) throw new SmbError("STATUS_INSUFFICIENT_RESOURCES");
+    if (session.opens.size >= OPENS_MAX) throw new SmbError("STATUS_TOO_MANY_OPENED_FILES");
     if (tree.share === undefined) return openPipe(call, name);
     const list = partOf(message, request.contextsOffset, request.contextsLength);
     const contexts = createContextsOf(list);
@@ -191,14 +192,14 @@ function checkMasks(request: {
   desiredAccess: number;
 }): void {
   const { options, attributes, shareAccess, desiredAccess } = request;
+  if ((desiredAccess & ~access.synchronize) === 0) throw new SmbError("STATUS_ACCESS_DENIED");
+  if ((desiredAccess & ACCESS_REFUSED) !== 0) throw new SmbError("STATUS_ACCESS_DENIED");
   const isBoth = (options & DIRECTORY_FILE) !== 0 && (options & NON_DIRECTORY_FILE) !== 0;
   if ((options & OPTIONS_REFUSED) !== 0 || isBoth) throw new SmbError("STATUS_INVALID_PARAMETER");
   if ((options & (OPTIONS_UNSUPPORTED | OPEN_BY_ID)) !== 0)
     throw new SmbError("STATUS_NOT_SUPPORTED");
   if ((attributes & ATTRIBUTES_REFUSED) !== 0) throw new SmbError("STATUS_INVALID_PARAMETER");
   if ((shareAccess & ~SHARE_ALL) !== 0) throw new SmbError("STATUS_INVALID_PARAMETER");
-  if (desiredAccess === 0) throw new SmbError("STATUS_ACCESS_DENIED");
-  if ((desiredAccess & ACCESS_REFUSED) !== 0) throw new SmbError("STATUS_ACCESS_DENIED");
 }
 
 /** The share as it is, or a snapshot of it: previous versions are named by their second. */
@@ -527,6 +528,7 @@ function makeDurable({ call, contexts }: Asked, open: FileOpen): void {
     createGuid: durable2?.createGuid,
     clientGuid: connection.negotiated?.clientGuid ?? Buffer.alloc(16),
     account: session.account?.name ?? "",
+    isResilient: false,
     timer: undefined,
   };
   around.durables.set(open.handle, open);

@@ -8,7 +8,7 @@ import type { FileOpen } from "../file-open.ts";
 import { mayTouch } from "../lock-waiters.ts";
 import type { Open } from "../open.ts";
 import { breakReaders } from "../oplocks.ts";
-import { SMB_311 } from "../protection.ts";
+import { SMB_210, SMB_311 } from "../protection.ts";
 import { type NtStatus, ProtocolViolation, SmbError } from "../status.ts";
 import { fileTimeOf } from "../times.ts";
 import { layout, partOf, raw, u16, u32, u64 } from "../wire/layout.ts";
@@ -69,7 +69,7 @@ const fileControls = new Map<number, ControlRow>([
   [0x0009003c, async () => ({ output: Buffer.alloc(2) })],
   [0x0009c040, setCompression],
   [0x000900a4, refused("STATUS_NOT_SUPPORTED")],
-  [0x001401d4, refused("STATUS_NOT_SUPPORTED")],
+  [0x001401d4, requestResiliency],
 ]);
 
 export const ioctl = command({
@@ -288,6 +288,29 @@ const objectLayout = layout({ file: u64, share: u64, birth: raw(48) });
 /** A name for the file that stays wherever it goes. */
 async function objectId(_control: Control, open: FileOpen): Promise<Output> {
   return { output: objectLayout.bytes({ file: open.file, share: open.share }) };
+}
+
+const resiliencyLayout = layout({ timeoutMs: u32, reserved: u32 });
+const RESILIENCY_MAX_MS = 300_000;
+
+/** The open is to outlive its connection for a while, whatever its client holds (MS-SMB2 3.3.5.15.9). */
+async function requestResiliency({ call, input }: Control, open: FileOpen): Promise<Output> {
+  const { connection, around, session } = call;
+  if ((connection.negotiated?.dialect ?? 0) < SMB_210)
+    throw new SmbError("STATUS_INVALID_DEVICE_REQUEST");
+  const { timeoutMs } = resiliencyLayout.read(input);
+  if (timeoutMs > RESILIENCY_MAX_MS) throw new SmbError("STATUS_INVALID_PARAMETER");
+  open.durable = {
+    version: 1,
+    timeoutMs: timeoutMs === 0 ? RESILIENCY_MAX_MS : timeoutMs,
+    createGuid: undefined,
+    clientGuid: connection.negotiated?.clientGuid ?? Buffer.alloc(16),
+    account: session.account?.name ?? "",
+    isResilient: true,
+    timer: undefined,
+  };
+  around.durables.set(open.handle, open);
+  return none;
 }
 
 /** Nothing is compressed, and that is all that can be asked for. */

@@ -58,7 +58,8 @@ export const write = command({
     }
     if (open.isDirectory) throw new SmbError("STATUS_INVALID_DEVICE_REQUEST");
     open.need(access.writeData | access.appendData);
-    const appends = offset === APPEND;
+    // Who may only append says so by this offset; for others it is a place beyond all files.
+    const appends = offset === APPEND && (open.granted & access.writeData) === 0;
     if (!appends && offset + BigInt(length) > OFFSET_MAX)
       throw new SmbError("STATUS_INVALID_PARAMETER");
     if (!appends && offset + BigInt(length) > BigInt(FILE_SIZE_MAX))
