@@ -29,6 +29,8 @@ export type Around = {
   readonly sessions: Map<bigint, Session>;
   /** Durable opens by their handles, whether their clients are there or not. */
   readonly durables: Map<bigint, FileOpen>;
+  /** Closes that nobody waits for, of clients that are gone. */
+  readonly closing: Set<Promise<void>>;
   readonly holdings: Holdings;
   readonly waiters: LockWaiters;
   readonly watches: Watches;

@@ -217,7 +217,8 @@ export class Connection {
         continue;
       }
       if (type !== 0) throw new ProtocolViolation("it sent what is no SMB message");
-      if (size > (this.#isKnown ? MESSAGE_MAX : STRANGER_MESSAGE_MAX)) {
+      const isLong = size > STRANGER_MESSAGE_MAX;
+      if (isLong && (size > MESSAGE_MAX || !this.#isKnown)) {
         throw new ProtocolViolation("it sent a message that is too long");
       }
       if (this.#size < PREFIX_SIZE + size) return undefined;

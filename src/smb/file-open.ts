@@ -85,6 +85,8 @@ export class FileOpen implements OpenFile {
   /** The last lock request by each number that clients may repeat. */
   readonly lockSequences = new Map<number, number>();
   readonly #around: Around;
+  /** Changes that have been answered and are not on the disk yet. */
+  #owed = 0;
 
   constructor(around: Around, made: Made) {
     this.#around = around;
@@ -128,8 +130,10 @@ export class FileOpen implements OpenFile {
   closed(): void {
     if (this.isClosed) return;
     this.#end("closed");
-    this.#around.holdings.letGo(this);
-    this.#around.waiters.released(this);
+    const { opens, holdings, waiters } = this.#around;
+    holdings.letGo(this);
+    waiters.released(this);
+    if (opens.of(this).length === 0 && opens.isDeletePending(this)) this.#later(this.#remove());
   }
 
   /** Refuses what the client did not ask for when it opened the file. */
@@ -141,7 +145,7 @@ export class FileOpen implements OpenFile {
   async close(why: Ended): Promise<void> {
     if (this.isClosed) return;
     this.#end(why);
-    const { opens, holdings, waiters, engine } = this.#around;
+    const { opens, holdings, waiters } = this.#around;
     if (this.deletesOnClose && !this.isSnapshot) {
       opens.setDeletePending(this, true);
       if (this.isDirectory) endWatches(this.#around, this);
@@ -150,7 +154,14 @@ export class FileOpen implements OpenFile {
     holdings.letGo(this);
     waiters.released(this);
     if (isLast && opens.isDeletePending(this)) await this.#remove();
-    if (this.isDirty) await engine.settled();
+    await this.settled();
+  }
+
+  /** Waits until what was changed through this open is on the disk; says so if it never will be. */
+  async settled(): Promise<void> {
+    if (!this.isDirty) return;
+    await this.#around.engine.settled();
+    if (this.#owed > 0) throw new SmbError("STATUS_UNEXPECTED_IO_ERROR");
   }
 
   /** The connection is gone. */
@@ -168,9 +179,16 @@ export class FileOpen implements OpenFile {
 
   /** Closes it with nobody there to be told. */
   abandon(): void {
-    this.close("cleanup").catch((error: unknown) => {
-      this.#around.log.error("an SMB open could not be closed", { error: String(error) });
-    });
+    this.#later(this.close("cleanup"));
+  }
+
+  #later(closing: Promise<void>): void {
+    const { log, closing: all } = this.#around;
+    const done = closing.catch((error: unknown) =>
+      log.error("an SMB open could not be closed", { error: String(error) }),
+    );
+    all.add(done);
+    void done.then(() => all.delete(done));
   }
 
   /** A client that keeps the handle has come back for it. */
@@ -233,10 +251,17 @@ export class FileOpen implements OpenFile {
   }
 
   /** Changes something in the share; what was written is durable when the open is flushed or closed. */
-  change<T>(body: (change: ShareTx) => Promise<T>, given: Given = "soon"): Promise<T> {
+  async change<T>(body: (change: ShareTx) => Promise<T>, given: Given = "soon"): Promise<T> {
     if (this.isSnapshot) throw new SmbError("STATUS_MEDIA_WRITE_PROTECTED");
     this.isDirty = true;
-    return inShare(this.#around, this.place, body, given);
+    const noted = async (change: ShareTx): Promise<T> => {
+      const result = await body(change);
+      change.tx.afterCommit(() => this.#owed--);
+      return result;
+    };
+    const result = await inShare(this.#around, this.place, noted, given);
+    this.#owed++;
+    return result;
   }
 }
 

@@ -56,6 +56,7 @@ export function smbServer(options: SmbOptions): SmbServer {
     connections: new Set(),
     sessions: new Map(),
     durables: new Map(),
+    closing: new Set(),
     holdings: new Holdings(opens),
     waiters: new LockWaiters(opens),
     watches: new Watches(opens),
@@ -72,7 +73,7 @@ export function smbServer(options: SmbOptions): SmbServer {
   return { server, drained: () => drained(server, around) };
 }
 
-async function drained(server: Server, { connections, durables }: Around): Promise<void> {
+async function drained(server: Server, { connections, durables, closing }: Around): Promise<void> {
   const closed = once(server, "close");
   server.close();
   const limit = new Promise<void>((resolve) => setTimeout(resolve, DRAIN_LIMIT_MS).unref());
@@ -80,4 +81,5 @@ async function drained(server: Server, { connections, durables }: Around): Promi
   for (const connection of connections) connection.destroy();
   await closed;
   for (const open of [...durables.values()]) open.abandon();
+  while (closing.size > 0) await Promise.all(closing);
 }

@@ -310,6 +310,17 @@ suite("REST meets SMB", () => {
     assert.equal((await ask("Delete File")).status, 202);
   });
 
+  test("a file whose last handle is closed by force while it is to be deleted goes", async () => {
+    await fresh();
+    const handle = await open(smb, "file", { disposition: 1 });
+    await setDelete(smb, handle, true);
+    const root = files.service.getShareClient(share).rootDirectoryClient;
+    assert.equal((await root.forceCloseAllHandles({ recursive: true })).closedHandlesCount, 1);
+    const until = Date.now() + 5000;
+    while ((await ask("Get File")).status === 409) assert.ok(Date.now() < until, "it stays");
+    assert.equal((await ask("Get File")).status, 404);
+  });
+
   test("what REST changes is told to those who watch", async () => {
     await fresh();
     const root = await open(smb, "", {

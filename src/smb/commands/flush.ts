@@ -18,7 +18,9 @@ export const flush = command({
   async handle({ around, open }) {
     if (open.kind === "file") {
       open.need(access.writeData | access.appendData);
+      // What came through other handles of the file is part of it.
       await around.engine.settled();
+      await open.settled();
     }
     return { body: [EMPTY_BODY] };
   },
