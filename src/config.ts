@@ -12,10 +12,15 @@ import { parseRoles, type Roles } from "./auth/roles.ts";
 import { isTrusted } from "./auth/tokens.ts";
 import { type LogLevel, logLevels } from "./base/log.ts";
 
+const commands = ["serve", "check", "backup", "restore"] as const;
+type Command = (typeof commands)[number];
+
 /** All that argv and environment say; nobody else reads them. */
 export type Config = {
-  readonly command: "serve" | "check" | "help" | "version";
+  readonly command: Command | "help" | "version";
   readonly location: string;
+  /** Where `backup` puts the copy, and `restore` takes it from. */
+  readonly copy: string;
   readonly inMemory: boolean;
   /** Where each service listens. */
   readonly endpoints: Readonly<Record<Service, Endpoint>>;
@@ -62,7 +67,10 @@ export class ConfigError extends Error {}
 export const USAGE = `Lazuli serves Azure Storage from this machine.
 
   lazuli [serve] [options]     serve until SIGTERM or Ctrl-C
-  lazuli check [options]       read all data of a stopped server and report what is damaged
+  lazuli check                 read all data below --location and report what is damaged
+  lazuli backup --to DIR       copy all data below --location into DIR; the next time, only what is new
+  lazuli restore --from DIR    make a new --location of a backup, and check it
+                               check and backup work beside a running server; docs/operating.md
 
 Where
   --location DIR, -l           the data directory (./data)
@@ -119,6 +127,8 @@ const flag = { type: "boolean", default: false } as const;
 
 const OPTIONS = {
   location: { ...text, short: "l", default: "data" },
+  to: text,
+  from: text,
   inMemoryPersistence: flag,
   blobHost: { ...text, default: "127.0.0.1" },
   blobPort: { ...text, default: "10000" },
@@ -162,9 +172,12 @@ const OPTIONS = {
 /** Reads the command line and environment once. */
 export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Config {
   const { values, positionals } = parsed(argv);
-  const [command = "serve", ...rest] = positionals;
-  if ((command !== "serve" && command !== "check") || rest.length > 0) {
-    throw new ConfigError(`"${positionals.join(" ")}" is no command: there are serve and check.`);
+  const [given = "serve", ...rest] = positionals;
+  const command = commands.find((name) => name === given);
+  if (command === undefined || rest.length > 0) {
+    throw new ConfigError(
+      `"${positionals.join(" ")}" is no command: there are ${commands.join(", ")}.`,
+    );
   }
   const endpoint = (service: Service | "web"): Endpoint => ({
     host: values[`${service}Host`],
@@ -175,10 +188,11 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     throw new ConfigError(`--logLevel ${level} is none of ${logLevels.join(", ")}.`);
   }
   const source = env.LAZULI_ACCOUNTS === undefined ? "AZURITE_ACCOUNTS" : "LAZULI_ACCOUNTS";
-  const given = env[source];
+  const named = env[source];
   return Object.freeze({
     command: values.help ? "help" : values.version ? "version" : command,
     location: resolve(values.location),
+    copy: copyOf(values.help || values.version ? "serve" : command, values),
     inMemory: values.inMemoryPersistence,
     endpoints: {
       blob: endpoint("blob"),
@@ -190,13 +204,13 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     website: endpoint("web"),
     accounts:
       values.accounts === undefined
-        ? accountsOf(source, given ?? `${DEVELOPMENT_ACCOUNT}:${DEVELOPMENT_KEY}`)
+        ? accountsOf(source, named ?? `${DEVELOPMENT_ACCOUNT}:${DEVELOPMENT_KEY}`)
         : readAccounts(values.accounts),
     accountsFile: values.accounts,
     rolesFile: values.roles,
     oauth: oauthOf(values),
     tls: tlsOf(values),
-    isDevelopment: given === undefined && values.accounts === undefined,
+    isDevelopment: named === undefined && values.accounts === undefined,
     logLevel: level as LogLevel,
     debugFile: values.debug,
     versioning: values.versioning || values.immutableStorage,
@@ -259,6 +273,25 @@ function interval(name: string, value: string): number {
 }
 
 type Values = ReturnType<typeof parsed>["values"];
+
+/** The directory that --to or --from names, where the command takes it. */
+function copyOf(command: Command, { to, from, inMemoryPersistence }: Values): string {
+  for (const [flag, owner, value] of [
+    ["--to", "backup", to],
+    ["--from", "restore", from],
+  ] as const) {
+    if (command !== owner && value !== undefined) {
+      throw new ConfigError(`${flag} belongs to the command ${owner}.`);
+    }
+    if (command === owner && (value === undefined || value === "")) {
+      throw new ConfigError(`The command ${owner} needs ${flag} DIR.`);
+    }
+  }
+  if (command !== "serve" && inMemoryPersistence) {
+    throw new ConfigError(`The command ${command} needs data on a disk.`);
+  }
+  return resolve(to ?? from ?? "");
+}
 
 function oauthOf({ oauth, roles, cert, tls }: Values): Config["oauth"] {
   if (oauth === undefined) {

@@ -13,8 +13,10 @@ import { Copier } from "./blob/copier.ts";
 import { Lifecycle, type LifecycleOptions, readLifecycle } from "./blob/lifecycle.ts";
 import { websiteServer } from "./blob/website.ts";
 import { type Config, ConfigError, type Endpoint, readConfig, USAGE } from "./config.ts";
+import { readMark, refuseUnfinished, removeMark } from "./engine/backup-mark.ts";
 import { realDisk } from "./engine/disk.ts";
 import { diskFiles } from "./engine/disk-files.ts";
+import { openDoor } from "./engine/door.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { ChunkFiles } from "./engine/files.ts";
 import { memoryEngine } from "./engine/memory.ts";
@@ -25,10 +27,10 @@ import { FileCopier } from "./file/copier.ts";
 import type { Service, Surroundings } from "./http/operation.ts";
 import { httpService } from "./http/server.ts";
 import { copySources } from "./http/source.ts";
+import { backUp, checkStore, restore, terminal } from "./maintenance.ts";
 import { openSecurity, type Security } from "./security.ts";
 import { services } from "./services.ts";
 import { type SmbOptions, type SmbServer, smbServer } from "./smb/server.ts";
-import { check } from "./store/check.ts";
 import { Contents } from "./store/content.ts";
 import { Opens } from "./store/opens.ts";
 import { Sweeper } from "./store/sweeper.ts";
@@ -56,15 +58,20 @@ async function main(): Promise<void> {
   if (config.command === "version") return say("lazuli 0.1.0");
   const log = openLog(config);
   const rules = lifecycleRules(config); // before anything is opened, so that a mistake costs nothing
-  const { engine, files } = await openStore(config, log);
-  if (config.command === "check") {
-    const problems = await check(engine, files, say);
-    await engine.close();
-    await files.close();
+  if (config.command !== "serve") {
+    const problems = await maintained(config);
     process.exitCode = problems === 0 ? 0 : 1;
     return;
   }
-  await serve(config, rules, { engine, files }, log);
+  await serve(config, rules, await openStore(config, log), log);
+}
+
+/** The commands that do not serve; gives how many problems they met. */
+function maintained({ command, location, copy }: Config): Promise<number> {
+  const out = terminal(process.stdout, process.stderr);
+  if (command === "backup") return backUp(location, copy, out);
+  if (command === "restore") return restore(copy, location, out);
+  return checkStore(location, out);
 }
 
 /** The rules of --lifecycle; a file with mistakes is told of, each in a sentence. */
@@ -92,7 +99,12 @@ function openLog({ debugFile, logLevel }: Config): Log {
   }
 }
 
-type Store = { readonly engine: Engine; readonly files: ChunkFiles };
+type Store = {
+  readonly engine: Engine;
+  readonly files: ChunkFiles;
+  /** Where backups and checks come in, if others could. */
+  readonly door?: { close(): void };
+};
 
 async function openStore({ inMemory, location: directory }: Config, log: Log): Promise<Store> {
   const clock = systemClock;
@@ -111,15 +123,18 @@ async function openStore({ inMemory, location: directory }: Config, log: Log): P
     );
     process.exit(1);
   };
+  refuseUnfinished(directory);
   const engine = await sqliteEngine({ directory, clock, disk: realDisk, log, onFatal });
+  // From now on a backup that is served is a data directory like any other.
+  if (readMark(directory) !== undefined) await removeMark(directory, realDisk);
   const files = await diskFiles({ directory, disk: realDisk, ids: randomIds, log });
-  return { engine, files };
+  return { engine, files, door: await openDoor(directory, files, log) };
 }
 
 async function serve(
   config: Config,
   rules: LifecycleOptions["rules"],
-  { engine, files }: Store,
+  { engine, files, door }: Store,
   log: Log,
 ): Promise<void> {
   const contents = new Contents(engine, files);
@@ -180,6 +195,7 @@ async function serve(
   greet(config, security, { servers, website, smb: smb?.server });
   if (security.reload !== undefined) process.on("SIGHUP", security.reload);
   await signal();
+  door?.close();
   await Promise.all([...[...servers.values(), website].map(drained), smb?.drained()]);
   await lifecycle?.stop();
   await feed?.stop();

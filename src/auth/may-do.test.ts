@@ -388,6 +388,7 @@ const txWith = (record: object | undefined): ReadTx => ({
   get: async () => (record === undefined ? undefined : containerRecord.encode(record as never)),
   range: async () => [],
   getHeap: async () => undefined,
+  heapIds: async () => [],
 });
 
 const levels: [level: string | undefined, row: keyof typeof rows, want: boolean][] = [

@@ -7,6 +7,7 @@ export type Snapshot = {
   get(key: Uint8Array): Uint8Array | undefined;
   range(query: RangeQuery): Entry[];
   getHeap(id: Tick): Uint8Array | undefined;
+  heapIds(after: Tick, limit: number): Tick[];
 };
 
 /** Byte keys as texts, one character a byte: they compare, and serve a Map, as the bytes would. */
@@ -74,6 +75,14 @@ export class BufferedTx implements WriteTx {
 
   async getHeap(id: Tick): Promise<Uint8Array | undefined> {
     return this.heap.has(id) ? this.heap.get(id) : this.#snapshot.getHeap(id);
+  }
+
+  async heapIds(after: Tick, limit: number): Promise<readonly Tick[]> {
+    const stored = this.#snapshot.heapIds(after, limit + this.heap.size);
+    const added = [...this.heap.keys()].filter((id) => id > after && this.heap.get(id));
+    return [...stored.filter((id) => !this.heap.has(id)), ...added]
+      .sort((a, b) => (a < b ? -1 : 1))
+      .slice(0, limit);
   }
 
   put(key: Uint8Array, value: Uint8Array): void {

@@ -81,6 +81,28 @@ export function engineConformance(name: string, { open, reopen, clean }: EngineU
       await engine.close();
     });
 
+    test("the heap's numbers are told in order, a body's own among them", async () => {
+      const engine = await open(clock);
+      const ids = await engine.write(async (tx) => {
+        const numbers = Array.from({ length: 5 }, () => tx.tick());
+        for (const id of numbers) tx.putHeap(id, bytes("v"));
+        return numbers;
+      });
+      const [first, second, third, fourth, fifth] = ids as [bigint, bigint, bigint, bigint, bigint];
+      assert.deepEqual(await engine.read((tx) => tx.heapIds(0n, 2)), [first, second]);
+      assert.deepEqual(await engine.read((tx) => tx.heapIds(third, 9)), [fourth, fifth]);
+      await engine.write(async (tx) => {
+        tx.deleteHeap(second);
+        const sixth = tx.tick();
+        tx.putHeap(sixth, bytes("v"));
+        assert.deepEqual(await tx.heapIds(first, 2), [third, fourth]);
+        assert.deepEqual(await tx.heapIds(fourth, 9), [fifth, sixth]);
+        tx.deleteHeap(sixth);
+      });
+      assert.deepEqual(await engine.read((tx) => tx.heapIds(0n, 9)), [first, third, fourth, fifth]);
+      await engine.close();
+    });
+
     test("a body sees its own writes, in get and in range", async () => {
       const engine = await open(clock);
       await put(engine, "b", "old");

@@ -2,10 +2,11 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Ids } from "../base/ids.ts";
 import type { Log } from "../base/log.ts";
-import type { Disk } from "./disk.ts";
+import { type Disk, readingDisk } from "./disk.ts";
 import {
   type ChunkFiles,
   CorruptFile,
+  type FileReader,
   type FileWriter,
   type StoredFile,
   SUM_BLOCK_SIZE,
@@ -44,6 +45,29 @@ export async function diskFiles(options: DiskFilesOptions): Promise<ChunkFiles> 
   return new DiskFiles(root, options);
 }
 
+const pathIn = (root: string, name: string): string => join(root, name.slice(0, 2), name);
+
+/** Where the file of that name is in a data directory. */
+export const chunkPath = (directory: string, name: string): string =>
+  pathIn(join(directory, "chunks"), name);
+
+/** The folders of a data directory in which chunk files are. */
+export const chunkFolders = (directory: string): string[] =>
+  FOLDERS.map((folder) => join(directory, "chunks", folder));
+
+/** The chunk files of a directory that somebody else keeps, or nobody. */
+export function lookAtFiles(directory: string): FileReader {
+  return {
+    read: (file, offset, count) =>
+      readChecked(readingDisk, chunkPath(directory, file.name), file, offset, count),
+    async *list() {
+      for (const folder of chunkFolders(directory)) {
+        yield* await readdir(folder).catch(() => []);
+      }
+    },
+  };
+}
+
 class DiskFiles implements ChunkFiles {
   readonly #root: string;
   readonly #disk: Disk;
@@ -52,8 +76,9 @@ class DiskFiles implements ChunkFiles {
   /** Not yet named by a record, or spare: the sweep leaves them alone. */
   readonly #ours = new Set<string>();
   readonly #held = new Map<string, number>();
-  /** Freed, but still held by a reader. */
+  /** Freed, but still held by a reader, or kept because somebody asked to keep all. */
   readonly #freed = new Set<string>();
+  #keepers = 0;
   /** For each sweep that is under way, what was freed since it began. */
   readonly #sweeps = new Set<Set<string>>();
   readonly #spares = new Map<number, Spare[]>();
@@ -101,36 +126,7 @@ class DiskFiles implements ChunkFiles {
   }
 
   async *read(file: StoredFile, offset: number, count: number): AsyncGenerator<Uint8Array> {
-    const sums = Buffer.from(file.sums, "base64");
-    const handle = await this.#disk.open(this.#path(file.name), "old").catch(() => {
-      throw new CorruptFile(file.name, offset);
-    });
-    const end = offset + count;
-    /** Whole blocks of sums from `at` on, checked. */
-    const load = async (at: number): Promise<Buffer> => {
-      const lastBlock = Math.ceil(Math.min(end, at + READ_SIZE) / SUM_BLOCK_SIZE) * SUM_BLOCK_SIZE;
-      const bytes = Buffer.allocUnsafeSlow(Math.min(lastBlock, file.size) - at);
-      const found = await this.#disk.read(handle, bytes, at);
-      if (found < bytes.length) throw new CorruptFile(file.name, at + found);
-      checkSums(file, sums, at, bytes);
-      return bytes;
-    };
-    let at = offset - (offset % SUM_BLOCK_SIZE);
-    let ahead: Promise<Buffer> | undefined = load(at);
-    try {
-      while (ahead !== undefined) {
-        const bytes: Buffer = await ahead;
-        const from = at;
-        at += bytes.length;
-        // The next part is read while this one is being sent.
-        ahead = at < end ? load(at) : undefined;
-        ahead?.catch(() => {}); // it is awaited above, unless the reader has gone
-        yield bytes.subarray(Math.max(0, offset - from), Math.min(bytes.length, end - from));
-      }
-    } finally {
-      await ahead?.catch(() => {});
-      await this.#disk.close(handle);
-    }
+    yield* readChecked(this.#disk, this.#path(file.name), file, offset, count);
   }
 
   hold(name: string): void {
@@ -141,7 +137,18 @@ class DiskFiles implements ChunkFiles {
     const count = (this.#held.get(name) ?? 0) - 1;
     if (count > 0) this.#held.set(name, count);
     else this.#held.delete(name);
-    if (count <= 0 && this.#freed.delete(name)) this.free(name);
+    if (count <= 0 && this.#keepers === 0 && this.#freed.delete(name)) this.free(name);
+  }
+
+  keepFreed(): () => void {
+    this.#keepers++;
+    return () => {
+      this.#keepers--;
+      if (this.#keepers > 0) return;
+      for (const name of [...this.#freed]) {
+        if (!this.#held.has(name) && this.#freed.delete(name)) this.free(name);
+      }
+    };
   }
 
   settle(name: string): void {
@@ -151,7 +158,7 @@ class DiskFiles implements ChunkFiles {
   free(name: string): void {
     this.#ours.add(name);
     for (const freed of this.#sweeps) freed.add(name);
-    if (this.#held.has(name)) {
+    if (this.#keepers > 0 || this.#held.has(name)) {
       this.#freed.add(name);
       return;
     }
@@ -197,12 +204,13 @@ class DiskFiles implements ChunkFiles {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await Promise.all(this.#writing);
+    for (const name of this.#freed) this.#remove(name);
     for (const spares of this.#spares.values()) for (const { name } of spares) this.#remove(name);
     await this.#removals;
   }
 
   #path(name: string): string {
-    return join(this.#root, name.slice(0, 2), name);
+    return pathIn(this.#root, name);
   }
 
   #takeSpare(size: number): Spare | undefined {
@@ -239,6 +247,46 @@ class DiskFiles implements ChunkFiles {
       this.#folderSyncs.set(path, sync);
     }
     return sync.next();
+  }
+}
+
+/** Reads bytes of a finished file, each checked against the file's sums before it is given out. */
+export async function* readChecked(
+  disk: Disk,
+  path: string,
+  file: StoredFile,
+  offset: number,
+  count: number,
+): AsyncGenerator<Uint8Array> {
+  const sums = Buffer.from(file.sums, "base64");
+  const handle = await disk.open(path, "old").catch(() => {
+    throw new CorruptFile(file.name, offset);
+  });
+  const end = offset + count;
+  /** Whole blocks of sums from `at` on, checked. */
+  const load = async (at: number): Promise<Buffer> => {
+    const lastBlock = Math.ceil(Math.min(end, at + READ_SIZE) / SUM_BLOCK_SIZE) * SUM_BLOCK_SIZE;
+    const bytes = Buffer.allocUnsafeSlow(Math.min(lastBlock, file.size) - at);
+    const found = await disk.read(handle, bytes, at);
+    if (found < bytes.length) throw new CorruptFile(file.name, at + found);
+    checkSums(file, sums, at, bytes);
+    return bytes;
+  };
+  let at = offset - (offset % SUM_BLOCK_SIZE);
+  let ahead: Promise<Buffer> | undefined = load(at);
+  try {
+    while (ahead !== undefined) {
+      const bytes: Buffer = await ahead;
+      const from = at;
+      at += bytes.length;
+      // The next part is read while this one is being sent.
+      ahead = at < end ? load(at) : undefined;
+      ahead?.catch(() => {}); // it is awaited above, unless the reader has gone
+      yield bytes.subarray(Math.max(0, offset - from), Math.min(bytes.length, end - from));
+    }
+  } finally {
+    await ahead?.catch(() => {});
+    await disk.close(handle);
   }
 }
 

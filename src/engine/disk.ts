@@ -56,3 +56,6 @@ export const realDisk: Disk = {
     }
   },
 };
+
+/** Opens files to read them only, as they may lie where nothing can be written. */
+export const readingDisk: Disk = { ...realDisk, open: (path) => openFile(path, "r") };

@@ -45,6 +45,8 @@ export type ReadTx = {
   range(query: RangeQuery): Promise<readonly Entry[]>;
   /** A value of the heap: see `WriteTx.putHeap`. */
   getHeap(id: Tick): Promise<Uint8Array | undefined>;
+  /** The numbers of the heap's values behind `after`, the first `limit` of them, in order. */
+  heapIds(after: Tick, limit: number): Promise<readonly Tick[]>;
 };
 
 export type WriteTx = ReadTx & {

@@ -10,6 +10,8 @@ export type ChunkFiles = {
   /** A file that is held is not given to anyone else, even after `free`, until `letGo`. */
   hold(name: string): void;
   letGo(name: string): void;
+  /** From now on every file that is freed stays as it is, until the returned function is called. */
+  keepFreed(): () => void;
   /** Says that a finished file is named by a record now; until then the sweep spares it as "in the making". */
   settle(name: string): void;
   /** Says that no record names the file any more, and that this is durable. */
@@ -31,6 +33,9 @@ export type FileWriter = {
   /** The bytes are not wanted after all. */
   abandon(): Promise<void>;
 };
+
+/** What it takes to look at files without being their keeper. */
+export type FileReader = Pick<ChunkFiles, "read" | "list">;
 
 /** Each block of this size has a CRC-32 of its own, so that a small read checks little. */
 export const SUM_BLOCK_SIZE = 256 * 1024;

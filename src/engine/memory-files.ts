@@ -8,9 +8,10 @@ export function memoryFiles(ids: Ids): ChunkFiles {
   const ours = new Set<string>();
   const held = new Map<string, number>();
   const freed = new Set<string>();
+  let keepers = 0;
   const free = (name: string) => {
     ours.delete(name);
-    if (held.has(name)) freed.add(name);
+    if (keepers > 0 || held.has(name)) freed.add(name);
     else files.delete(name);
   };
   return {
@@ -52,7 +53,14 @@ export function memoryFiles(ids: Ids): ChunkFiles {
       const count = (held.get(name) ?? 0) - 1;
       if (count > 0) held.set(name, count);
       else held.delete(name);
-      if (count <= 0 && freed.delete(name)) free(name);
+      if (count <= 0 && keepers === 0 && freed.delete(name)) free(name);
+    },
+    keepFreed() {
+      keepers++;
+      return () => {
+        keepers--;
+        if (keepers === 0) for (const name of freed) if (!held.has(name)) files.delete(name);
+      };
     },
     settle: (name) => void ours.delete(name),
     free,

@@ -18,6 +18,11 @@ export function memoryEngine({ clock, conflicts = () => false }: MemoryOptions):
     get: (key) => data.get(key),
     range: (query) => data.range(query),
     getHeap: (id) => heap.get(id),
+    heapIds: (after, limit) =>
+      [...heap.keys()]
+        .filter((id) => id > after)
+        .sort((a, b) => (a < b ? -1 : 1))
+        .slice(0, limit),
   };
   let tail: Promise<unknown> = Promise.resolve();
   let closed = false;
@@ -38,6 +43,7 @@ export function memoryEngine({ clock, conflicts = () => false }: MemoryOptions):
           get: async (key) => snapshot.get(key),
           range: async (query) => snapshot.range(query),
           getHeap: async (id) => snapshot.getHeap(id),
+          heapIds: async (after, limit) => snapshot.heapIds(after, limit),
         };
         return body(tx);
       }),

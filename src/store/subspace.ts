@@ -140,7 +140,12 @@ export type Subspace<P extends Parts, V> = {
   packed(prefix: PrefixOf<P>, open?: string): Buffer;
   /** The parts of a whole key, as the engine has it. */
   unpacked(key: Uint8Array): KeyOf<P>;
+  /** The record, as the engine has it; throws `BrokenRecord` if it cannot be read. */
+  decoded(value: Uint8Array): V;
 };
+
+/** A record that this version cannot read: damaged, or written by a newer one. */
+export class BrokenRecord extends Error {}
 
 export function subspace<const P extends Parts, V>(
   id: number,
@@ -168,10 +173,17 @@ export function subspace<const P extends Parts, V>(
       return value;
     }) as unknown as KeyOf<P>;
   };
+  const decoded = (bytes: Uint8Array): V => {
+    try {
+      return codec.decode(bytes);
+    } catch (error) {
+      throw new BrokenRecord(`its record cannot be read: ${(error as Error).message}`);
+    }
+  };
   return {
     async get(tx, ...key) {
       const bytes = await tx.get(packed(key));
-      return bytes === undefined ? undefined : codec.decode(bytes);
+      return bytes === undefined ? undefined : decoded(bytes);
     },
     put: (tx, key, value) => tx.put(packed(key), codec.encode(value)),
     delete: (tx, ...key) => tx.delete(packed(key)),
@@ -179,9 +191,10 @@ export function subspace<const P extends Parts, V>(
       const begin = packed(prefix);
       const query = { from: from ?? begin, to: to ?? afterPrefix(begin), limit, reverse };
       const rows = await tx.range(query);
-      return rows.map(({ key, value }) => ({ key: unpacked(key), value: codec.decode(value) }));
+      return rows.map(({ key, value }) => ({ key: unpacked(key), value: decoded(value) }));
     },
     packed,
     unpacked,
+    decoded,
   };
 }

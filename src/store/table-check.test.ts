@@ -21,7 +21,8 @@ const entity = (partitionKey: string, rowKey: string): EntityRecord =>
 
 async function problemsIn(engine: ReturnType<typeof open>): Promise<string[]> {
   const problems: string[] = [];
-  await checkTables(engine, (line) => problems.push(line));
+  const checking = { engine, problem: (line: string) => problems.push(line), counted: () => {} };
+  await checkTables(checking, new Set([6n]));
   return problems;
 }
 
@@ -37,7 +38,6 @@ test("checkTables(): finds nothing wrong with what is right, and each thing that
     ] as const) {
       entities.put(tx, [5n, p, r], entity(p, r));
     }
-    garbage.put(tx, [9n], { table: "6" });
     entities.put(tx, [6n, "p", "r"], entity("p", "r"));
   });
   assert.deepEqual(await problemsIn(engine), []);

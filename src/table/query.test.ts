@@ -40,6 +40,7 @@ async function filled(rows: Iterable<Record<string, unknown>>) {
         now: tx.now,
         get: (key) => tx.get(key),
         getHeap: (id) => tx.getHeap(id),
+        heapIds: (after, limit) => tx.heapIds(after, limit),
         async range(query) {
           const rows = await tx.range(query);
           read += rows.length;

@@ -176,7 +176,9 @@ export class World {
   /** Fails if a record names bytes that are not there, or a count of references is wrong. */
   async checked(): Promise<void> {
     const lines: string[] = [];
-    const problems = await check(this.#engine, this.#files, (line) => void lines.push(line));
+    const problems = await check(this.#engine, this.#files, {
+      say: (line) => void lines.push(line),
+    });
     assert.equal(problems, 0, lines.join("\n"));
   }
 

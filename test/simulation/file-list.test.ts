@@ -25,6 +25,7 @@ function counted(engine: Engine): Engine & { looks: number } {
             return rows;
           },
           getHeap: (id) => tx.getHeap(id),
+          heapIds: (after, limit) => tx.heapIds(after, limit),
         }),
       ),
   };

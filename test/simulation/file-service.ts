@@ -157,7 +157,7 @@ export class TestService {
   /** What `lazuli check` has to say, but for its last line. */
   async problems(): Promise<string[]> {
     const lines: string[] = [];
-    await check(this.engine, this.files, (line) => lines.push(line));
+    await check(this.engine, this.files, { say: (line) => lines.push(line) });
     return lines.slice(0, -1);
   }
 }

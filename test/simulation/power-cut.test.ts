@@ -543,7 +543,7 @@ async function verify(image: string, model: Model): Promise<void> {
   await closeStore(store);
   store = await openStore(image, unsyncedDisk);
   const problems: string[] = [];
-  const count = await check(store.engine, store.files, (line) => void problems.push(line));
+  const count = await check(store.engine, store.files, { say: (line) => void problems.push(line) });
   assert.equal(count, 0, problems.join("\n"));
   const next = await store.engine.write(async (tx) => tx.tick());
   for (const etag of model.told)

@@ -143,7 +143,7 @@ export class QueueStore {
   /** What `lazuli check` says, but for its last line. */
   async problems(): Promise<readonly string[]> {
     const lines: string[] = [];
-    await check(this.engine, this.#files, (line) => void lines.push(line));
+    await check(this.engine, this.#files, { say: (line) => void lines.push(line) });
     return lines.slice(0, -1);
   }
 }

@@ -23,8 +23,8 @@ export class Checkpointer {
     return this.#running !== undefined;
   }
 
-  /** Runs one checkpoint; a failure is logged, and the next one tries again. */
-  run(plan: (step: (mode: CheckpointMode) => Promise<void>) => Promise<void>): Promise<void> {
+  /** Runs one checkpoint, whose steps tell how many pages are left; a failure is logged, and the next one tries again. */
+  run(plan: (step: (mode: CheckpointMode) => Promise<number>) => Promise<void>): Promise<void> {
     this.#running = plan((mode) => this.#step(mode)).finally(() => {
       this.#running = undefined;
     });
@@ -36,16 +36,18 @@ export class Checkpointer {
     await this.#worker?.terminate();
   }
 
-  async #step(mode: CheckpointMode): Promise<void> {
+  async #step(mode: CheckpointMode): Promise<number> {
     try {
       const worker = await this.#started();
       worker.postMessage(mode);
-      const [failure] = (await once(worker, "message")) as [string | undefined];
-      if (failure !== undefined) this.#log.warn("checkpoint failed", { mode, failure });
+      const [told] = (await once(worker, "message")) as [string | number];
+      if (typeof told === "number") return told;
+      this.#log.warn("checkpoint failed", { mode, failure: told });
     } catch (error) {
       this.#log.error("checkpoint thread ended", { error: String(error) });
       this.#worker = undefined;
     }
+    return 0;
   }
 
   async #started(): Promise<Worker> {

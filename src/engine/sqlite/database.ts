@@ -12,6 +12,8 @@ const FORMAT = 1;
 /** "Lazu", so that `file` and others can tell whose database it is. */
 const APPLICATION_ID = 0x4c617a75;
 const CACHE_KIB = 64 * 1024;
+/** A long copy keeps the log of writes from being begun anew; afterwards it is cut to this size again. */
+const WAL_SIZE_MAX = 256 * 1024 * 1024;
 /** Twice SQLite's own: a tenth more small writes a second here, and half the pages of a large value. */
 export const PAGE_SIZE = 8 * 1024;
 
@@ -21,6 +23,13 @@ const LAYOUT = `
   CREATE TABLE tick (id INTEGER PRIMARY KEY CHECK (id = 1), last INTEGER NOT NULL);
   INSERT INTO tick VALUES (1, 0);
 `;
+
+/** Another process has the directory's lock. */
+export class DirectoryInUse extends OpenError {
+  constructor(directory: string) {
+    super(`The directory ${directory} is already served by another process.`);
+  }
+}
 
 /** The SQLite file and its statements: no promise and no rule, only what SQL can say. */
 export type Database = Snapshot & {
@@ -48,7 +57,7 @@ export async function openDatabase(directory: string, disk: Disk): Promise<Datab
   try {
     sql = new DatabaseSync(path);
     sql.exec(`PRAGMA page_size = ${PAGE_SIZE}; PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
-      PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA temp_store = MEMORY`);
+      PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = ${WAL_SIZE_MAX}; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA temp_store = MEMORY`);
     prepareLayout(sql, path);
     wal = openSync(`${path}-wal`, "r+");
     await disk.sync(wal);
@@ -65,23 +74,22 @@ export async function openDatabase(directory: string, disk: Disk): Promise<Datab
 }
 
 /** An SQLite lock on an empty file beside the data: the system frees it however the process ends. */
-function lockedDirectory(directory: string): DatabaseSync {
+export function lockedDirectory(directory: string): DatabaseSync {
   const path = join(directory, "lazuli.lock");
   try {
     const lock = new DatabaseSync(path);
     lock.exec("PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE");
     return lock;
   } catch (error) {
-    const busy = /locked|busy/i.test((error as Error).message);
+    if (/locked|busy/i.test((error as Error).message)) throw new DirectoryInUse(directory);
     throw new OpenError(
-      busy
-        ? `The directory ${directory} is already served by another process.`
-        : `The directory ${directory} cannot be written: ${(error as Error).message}.`,
+      `The directory ${directory} cannot be written: ${(error as Error).message}.`,
     );
   }
 }
 
-function prepareLayout(sql: DatabaseSync, path: string): void {
+/** Refuses a database that a newer version or another program made; gives whether it is still empty. */
+export function isNewDatabase(sql: DatabaseSync, path: string): boolean {
   const number = (pragma: string) =>
     Number(Object.values(sql.prepare(`PRAGMA ${pragma}`).get() ?? {})[0]);
   const format = number("user_version");
@@ -90,26 +98,26 @@ function prepareLayout(sql: DatabaseSync, path: string): void {
       `${path} has the on-disk format ${format}, and this version of Lazuli knows formats up to ${FORMAT}: use a newer one.`,
     );
   }
-  if (format === 0) {
+  if (format > 0 && number("application_id") !== APPLICATION_ID) {
+    throw new OpenError(`${path} is a database of another program.`);
+  }
+  return format === 0;
+}
+
+function prepareLayout(sql: DatabaseSync, path: string): void {
+  if (isNewDatabase(sql, path)) {
     const pragmas = `PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${FORMAT}`;
     sql.exec(`BEGIN IMMEDIATE; ${LAYOUT} ${pragmas}; COMMIT`);
-  } else if (number("application_id") !== APPLICATION_ID) {
-    throw new OpenError(`${path} is a database of another program.`);
   } else {
     sql.exec("UPDATE tick SET last = last"); // so that the log of writes exists, to be synced
   }
 }
 
-function statements(sql: DatabaseSync, path: string, wal: number, lock: DatabaseSync): Database {
+/** The statements that read. */
+export function reading(sql: DatabaseSync): Snapshot {
   const arrays = (text: string) => {
     const statement = sql.prepare(text);
     statement.setReturnArrays(true);
-    return statement;
-  };
-  /** The result of a run names the last number of the heap, which is too large for a double. */
-  const running = (text: string) => {
-    const statement = sql.prepare(text);
-    statement.setReadBigInts(true);
     return statement;
   };
   const get = arrays("SELECT value FROM record WHERE key = ?");
@@ -119,20 +127,11 @@ function statements(sql: DatabaseSync, path: string, wal: number, lock: Database
   const down = arrays(
     "SELECT key, value FROM record WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT ?",
   );
-  const put = running("INSERT OR REPLACE INTO record VALUES (?, ?)");
-  const remove = running("DELETE FROM record WHERE key = ?");
   const getHeap = arrays("SELECT value FROM heap WHERE id = ?");
-  const putHeap = running("INSERT INTO heap VALUES (?, ?)");
-  const removeHeap = running("DELETE FROM heap WHERE id = ?");
-  const lastTick = running("SELECT last FROM tick");
-  const setLastTick = running("UPDATE tick SET last = ?");
-  const deferred = running("BEGIN");
-  const immediate = running("BEGIN IMMEDIATE");
-  const commit = running("COMMIT");
+  const heapIds = sql.prepare("SELECT id FROM heap WHERE id > ? ORDER BY id LIMIT ?");
+  heapIds.setReadBigInts(true);
   const firstOf = (row: unknown) => (row as [Uint8Array] | undefined)?.[0];
   return {
-    path,
-    wal,
     get: (key) => firstOf(get.get(key)),
     range({ from, to, limit, reverse }: RangeQuery): Entry[] {
       const rows = (reverse ? down : up).all(from, to, limit) as unknown as [
@@ -142,6 +141,30 @@ function statements(sql: DatabaseSync, path: string, wal: number, lock: Database
       return rows.map(([key, value]) => ({ key, value }));
     },
     getHeap: (id) => firstOf(getHeap.get(id)),
+    heapIds: (after, limit) => heapIds.all(after, limit).map(({ id }) => id as bigint),
+  };
+}
+
+function statements(sql: DatabaseSync, path: string, wal: number, lock: DatabaseSync): Database {
+  /** The result of a run names the last number of the heap, which is too large for a double. */
+  const running = (text: string) => {
+    const statement = sql.prepare(text);
+    statement.setReadBigInts(true);
+    return statement;
+  };
+  const put = running("INSERT OR REPLACE INTO record VALUES (?, ?)");
+  const remove = running("DELETE FROM record WHERE key = ?");
+  const putHeap = running("INSERT INTO heap VALUES (?, ?)");
+  const removeHeap = running("DELETE FROM heap WHERE id = ?");
+  const lastTick = running("SELECT last FROM tick");
+  const setLastTick = running("UPDATE tick SET last = ?");
+  const deferred = running("BEGIN");
+  const immediate = running("BEGIN IMMEDIATE");
+  const commit = running("COMMIT");
+  return {
+    ...reading(sql),
+    path,
+    wal,
     put: (key, value) => void put.run(key, value),
     delete: (key) => void remove.run(key),
     putHeap: (id, value) => void putHeap.run(id, value),

@@ -278,7 +278,9 @@ class SqliteEngine implements Engine {
     this.#pages = 0;
     if (this.#checkpointer.busy) return;
     void this.#checkpointer.run(async (step) => {
-      await step("PASSIVE");
+      const left = await step("PASSIVE");
+      // A backup or a check reads an old state; the log cannot be begun anew before that ends.
+      if (left > 2 * WAL_PAGES_MAX) return;
       this.#held = true;
       await this.#idle();
       await step("RESTART");
@@ -331,6 +333,11 @@ class DirtyView implements Snapshot {
   getHeap(id: Tick): Uint8Array | undefined {
     return this.#database.getHeap(id); // found only through a key, which was looked at
   }
+
+  heapIds(after: Tick, limit: number): Tick[] {
+    this.seen = this.#groups.findLast((group) => group !== undefined) ?? this.seen;
+    return this.#database.heapIds(after, limit);
+  }
 }
 
 function touches(dirty: ReadonlySet<string>, { from, to }: RangeQuery): boolean {
@@ -340,7 +347,8 @@ function touches(dirty: ReadonlySet<string>, { from, to }: RangeQuery): boolean 
   return false;
 }
 
-class SnapshotTx implements ReadTx {
+/** A transaction that only reads. */
+export class SnapshotTx implements ReadTx {
   readonly now: number;
   readonly #view: Snapshot;
 
@@ -359,5 +367,9 @@ class SnapshotTx implements ReadTx {
 
   async getHeap(id: Tick) {
     return this.#view.getHeap(id);
+  }
+
+  async heapIds(after: Tick, limit: number) {
+    return this.#view.heapIds(after, limit);
   }
 }

@@ -1,0 +1,59 @@
+import { readFileSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import type { Disk } from "./disk.ts";
+import { OpenError } from "./open-error.ts";
+
+const NAME = "lazuli.backup";
+
+/**
+ * What a directory says of itself while a store is copied into it, and afterwards if it is a backup. Whole is
+ * "complete" alone; "switching" has all that is new beside what is old, and is being renamed.
+ */
+export type BackupMark = {
+  readonly state: "unfinished" | "switching" | "complete";
+  readonly at: string;
+};
+
+export function readMark(directory: string): BackupMark | undefined {
+  let text: string;
+  try {
+    text = readFileSync(join(directory, NAME), "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+  try {
+    return JSON.parse(text) as BackupMark;
+  } catch {
+    return { state: "unfinished", at: "" };
+  }
+}
+
+/** Says it durably; the words before it stand until then. */
+export async function writeMark(directory: string, mark: BackupMark, disk: Disk): Promise<void> {
+  const path = join(directory, NAME);
+  rmSync(`${path}.new`, { force: true });
+  const file = await disk.open(`${path}.new`, "new");
+  try {
+    await disk.write(file, [Buffer.from(`${JSON.stringify(mark)}\n`)], 0);
+    await disk.sync(file);
+  } finally {
+    await disk.close(file);
+  }
+  renameSync(`${path}.new`, path);
+  await disk.syncDirectory(directory);
+}
+
+export async function removeMark(directory: string, disk: Disk): Promise<void> {
+  await disk.remove(join(directory, NAME));
+  await disk.syncDirectory(directory);
+}
+
+/** Refuses a directory into which a store was copied only in part. */
+export function refuseUnfinished(directory: string): void {
+  const mark = readMark(directory);
+  if (mark === undefined || mark.state === "complete") return;
+  throw new OpenError(
+    `The directory ${directory} holds a backup or restore that was not finished: run it again, or remove the directory.`,
+  );
+}
