@@ -259,8 +259,8 @@ export async function* readChecked(
   count: number,
 ): AsyncGenerator<Uint8Array> {
   const sums = Buffer.from(file.sums, "base64");
-  const handle = await disk.open(path, "old").catch(() => {
-    throw new CorruptFile(file.name, offset);
+  const handle = await disk.open(path, "old").catch(({ code }: NodeJS.ErrnoException) => {
+    throw new CorruptFile(file.name, offset, code === "ENOENT" ? "is missing" : `gives ${code}`);
   });
   const end = offset + count;
   /** Whole blocks of sums from `at` on, checked. */

@@ -41,7 +41,11 @@ export type FileReader = Pick<ChunkFiles, "read" | "list">;
 export const SUM_BLOCK_SIZE = 256 * 1024;
 
 export class CorruptFile extends Error {
-  constructor(name: string, offset: number) {
-    super(`chunk ${name} is damaged near byte ${offset}`);
+  /** What is wrong with the file, without its name. */
+  readonly fault: string;
+
+  constructor(name: string, offset: number, fault = `is damaged near byte ${offset}`) {
+    super(`chunk ${name} ${fault}`);
+    this.fault = fault;
   }
 }

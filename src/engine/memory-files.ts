@@ -38,7 +38,8 @@ export function memoryFiles(ids: Ids): ChunkFiles {
     },
     async *read(file, offset, count) {
       const bytes = files.get(file.name);
-      if (bytes === undefined || bytes.length !== file.size) throw new CorruptFile(file.name, 0);
+      if (bytes === undefined) throw new CorruptFile(file.name, 0, "is missing");
+      if (bytes.length !== file.size) throw new CorruptFile(file.name, 0);
       const sums = Buffer.from(file.sums, "base64");
       const begin = offset - (offset % SUM_BLOCK_SIZE);
       const end = Math.min(

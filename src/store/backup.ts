@@ -137,7 +137,7 @@ async function copyFile({ from, to, disk }: CopyOptions, file: StoredFile): Prom
   const source = chunkPath(from, file.name);
   const target = chunkPath(to, file.name);
   const written = (await stat(source).catch(() => undefined))?.mtimeMs;
-  if (written === undefined) throw new CorruptFile(file.name, 0);
+  if (written === undefined) throw new CorruptFile(file.name, 0, "is missing");
   const there = await stat(target).catch(() => undefined);
   const isOld = there?.size === file.size && Math.abs(there.mtimeMs - written) < 1;
   // A file's name may have been given to other bytes since, at another time and with other sums.

@@ -1,5 +1,5 @@
 import { crc32 } from "node:zlib";
-import type { FileReader } from "../engine/files.ts";
+import { CorruptFile, type FileReader } from "../engine/files.ts";
 import { Census, type Checking, each } from "./checking.ts";
 import { chunkFiles, pieces, references } from "./keys.ts";
 import type { Chunk, Content } from "./records.ts";
@@ -76,7 +76,7 @@ export class ByteUses {
   /** A message names its text, which has no sum. */
   async useText(what: string, id: bigint): Promise<void> {
     if (this.#heap.name(id) === undefined) {
-      this.#checking.problem(`${what}: its text ${hex(id)} is missing`);
+      this.#checking.problem(`${what}: its text is missing`);
     }
   }
 
@@ -169,7 +169,8 @@ export class ByteUses {
           told(done + part.length, all);
         }
       } catch (error) {
-        problem(`chunk file ${name}${of}: ${(error as Error).message}`);
+        const fault = error instanceof CorruptFile ? `it ${error.fault}` : String(error);
+        problem(`chunk file ${name}${of}: ${fault}`);
       }
       done += size;
     }
