@@ -2,12 +2,14 @@ import { globSync, readFileSync } from "node:fs";
 import type { Level, Operation, ServiceDefinition } from "../src/http/operation.ts";
 import { errors } from "../src/rules/errors.ts";
 import { services } from "../src/services.ts";
+import { concurrencyPage } from "./concurrency.ts";
 
 /** The documents that are made from the code; docs.ts writes them, documents.test.ts proves them fresh. */
 export const documents: Readonly<Record<string, () => string>> = {
   "docs/operations.md": operationsPage,
   "docs/errors.md": errorsPage,
   "docs/compatibility.md": compatibilityPage,
+  "docs/concurrency.md": concurrencyPage,
 };
 
 const made = "<!-- Made by `npm run docs` from the code; edit that. -->";

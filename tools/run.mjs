@@ -8,8 +8,8 @@ import { fileURLToPath } from "node:url";
 const NODE_MIN = 24;
 
 const root = new URL("..", import.meta.url);
-/** To serve takes less than to test: no SDKs, no browser. */
-const isForTests = process.argv[2]?.startsWith("tools/") ?? false;
+/** To serve takes less than to test or to show: no SDKs, no browser. */
+const isForTests = /^(?:tools|examples)\//.test(process.argv[2] ?? "");
 
 /** The packages that are needed of those a lock file names, with their versions. */
 function packagesOf(path) {

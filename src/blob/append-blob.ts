@@ -30,6 +30,7 @@ export const putAppendBlob = createOperation({
   match: { method: "PUT", on: "blob", header: { name: "x-ms-blob-type", value: "AppendBlob" } },
   allow: { sas: "cw", resource: "o", overwrite: "w" },
   heeds: [...IMMUTABILITY_HEADERS, ...CUSTOMER_KEY_HEADERS],
+  givesEtag: true,
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input(request) {
     if (request.body.size !== 0) {
@@ -122,6 +123,7 @@ export const appendBlock = writeOperation({
     md5Headers: ["content-md5"],
   },
   heeds: CUSTOMER_KEY_HEADERS,
+  givesEtag: true,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input(request) {
     if (request.body.size === 0) throw invalidHeader("Content-Length", "0");
@@ -135,6 +137,7 @@ export const appendBlockFromUrl = writeOperation({
   match: { method: "PUT", on: "blob", comp: "appendblock", header: { name: "x-ms-copy-source" } },
   allow: { sas: "aw", resource: "o" },
   heeds: FROM_URL_HEADERS,
+  givesEtag: true,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input: appendInput,
   prepare: (request, _input, around) =>
@@ -150,6 +153,7 @@ export const sealAppendBlob = writeOperation({
   name: "Append Blob Seal",
   match: { method: "PUT", on: "blob", comp: "seal" },
   allow: { sas: "w", resource: "o" },
+  givesEtag: true,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input: appendInput,
   async apply({ tx, place, found, input }) {

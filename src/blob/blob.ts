@@ -73,6 +73,7 @@ export const getBlob = readOperation({
   versions: true,
   heeds: CUSTOMER_KEY_HEADERS,
   structured: true,
+  givesEtag: true,
   guard: { on: theBlob, conditions: "read", lease: "free" },
   input: rangeInput,
   async apply({ tx, request, place, found, input: { asked, sum, name }, around: { contents } }) {
@@ -130,6 +131,7 @@ export const getBlobProperties = readOperation({
   snapshots: true,
   versions: true,
   heeds: CUSTOMER_KEY_HEADERS,
+  givesEtag: true,
   guard: { on: theBlob, conditions: "read", lease: "free" },
   async apply({ tx, request, place, found }) {
     refuseOtherKey(found.customerKey, request);
@@ -150,6 +152,7 @@ export const getBlobMetadata = readOperation({
   snapshots: true,
   versions: true,
   heeds: CUSTOMER_KEY_HEADERS,
+  givesEtag: true,
   guard: { on: theBlob, conditions: "read", lease: "free" },
   async apply({ request, found }) {
     refuseOtherKey(found.customerKey, request);
@@ -173,6 +176,7 @@ export const setBlobMetadata = writeOperation({
   match: { method: "PUT", on: "blob", comp: "metadata" },
   allow: { sas: "w", resource: "o" },
   heeds: CUSTOMER_KEY_HEADERS,
+  givesEtag: true,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input: (request) => checkedMetadata(request.headersFrom("x-ms-meta-")),
   async apply(call) {
@@ -192,6 +196,7 @@ export const setBlobProperties = writeOperation({
   match: { method: "PUT", on: "blob", comp: "properties" },
   allow: { sas: "w", resource: "o" },
   heeds: CUSTOMER_KEY_HEADERS,
+  givesEtag: true,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input(request) {
     const pages = pagePropertiesOf(request);
@@ -223,6 +228,7 @@ export const snapshotBlob = writeOperation({
   match: { method: "PUT", on: "blob", comp: "snapshot" },
   allow: { sas: "cw", resource: "o" },
   heeds: CUSTOMER_KEY_HEADERS,
+  givesEtag: true,
   guard: { on: theBlob, conditions: "snapshot", lease: "free" },
   input: (request) => checkedMetadata(request.headersFrom("x-ms-meta-")),
   async apply(call) {
@@ -432,6 +438,7 @@ export const setBlobExpiry = writeOperation({
   name: "Set Blob Expiry",
   match: { method: "PUT", on: "blob", comp: "expiry" },
   allow: { sas: "w", resource: "o" },
+  givesEtag: true,
   guard: { on: theBlob, conditions: "none", lease: "guarded" },
   input: expiryOf,
   async apply({ tx, request, place, found, input: { option, value } }) {

@@ -136,6 +136,7 @@ export const putBlob = createOperation({
     md5Headers: ["x-ms-blob-content-md5", "content-md5"],
   },
   heeds: [...IMMUTABILITY_HEADERS, ...CUSTOMER_KEY_HEADERS],
+  givesEtag: true,
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input(request) {
     return { ...newBlobOf(request), headers: httpHeadersOf(request, true) };
@@ -265,6 +266,7 @@ export const putBlockList = createOperation({
   allow: { sas: "w", resource: "o" },
   body: { kind: "xml", sizeMax: BLOCK_LIST_SIZE_MAX },
   heeds: [...IMMUTABILITY_HEADERS, ...CUSTOMER_KEY_HEADERS],
+  givesEtag: true,
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input: (request, { xml }) => ({
     ...newBlobOf(request),
@@ -355,6 +357,7 @@ export const getBlockList = searchOperation({
   allow: { sas: "r", resource: "o", public: "blob" },
   snapshots: true,
   heeds: ["x-ms-if-tags"],
+  givesEtag: true,
   guard: { on: theBlob, conditions: "none", lease: "free" },
   input(request) {
     const type = request.query.get("blocklisttype") ?? "committed";

@@ -47,6 +47,7 @@ export const createContainer = createOperation({
   name: "Create Container",
   match: { method: "PUT", on: "container", restype: "container" },
   allow: { sas: "cw", resource: "c" },
+  givesEtag: true,
   guard: { on: theContainer, conditions: "none", lease: "own" },
   input: (request) => ({
     metadata: metadataOf(request),
@@ -79,6 +80,7 @@ export const getContainerProperties = readOperation({
   name: "Get Container Properties",
   match: { method: "GET", headToo: true, on: "container", restype: "container" },
   allow: { sas: "r", resource: "c", public: "container" },
+  givesEtag: true,
   guard: { on: theContainer, conditions: "none", lease: "free" },
   async apply({ tx, found, around: { settings } }) {
     const lease = leaseProperties(leaseAt(found.lease, tx.now));
@@ -103,6 +105,7 @@ export const getContainerMetadata = readOperation({
   name: "Get Container Metadata",
   match: { method: "GET", headToo: true, on: "container", restype: "container", comp: "metadata" },
   allow: { sas: "r", resource: "c", public: "container" },
+  givesEtag: true,
   guard: { on: theContainer, conditions: "none", lease: "free" },
   async apply({ found }) {
     const headers = { ...changedHeaders(found), ...metadataHeaders(found.metadata) };
@@ -114,6 +117,7 @@ export const setContainerMetadata = writeOperation({
   name: "Set Container Metadata",
   match: { method: "PUT", on: "container", restype: "container", comp: "metadata" },
   allow: { sas: "w", resource: "c" },
+  givesEtag: true,
   guard: { on: theContainer, conditions: "write", lease: "free" },
   input: metadataOf,
   async apply({ tx, place, found, input: metadata }) {
@@ -127,6 +131,7 @@ export const getContainerAcl = readOperation({
   name: "Get Container ACL",
   match: { method: "GET", headToo: true, on: "container", restype: "container", comp: "acl" },
   allow: { sas: "", resource: "c" },
+  givesEtag: true,
   guard: { on: theContainer, conditions: "none", lease: "free" },
   async apply({ found }) {
     const headers = {
@@ -143,6 +148,7 @@ export const setContainerAcl = writeOperation({
   match: { method: "PUT", on: "container", restype: "container", comp: "acl" },
   allow: { sas: "", resource: "c" },
   body: { kind: "xml", sizeMax: POLICIES_XML_MAX, optional: true },
+  givesEtag: true,
   guard: { on: theContainer, conditions: "write", lease: "free" },
   input: (request, { xml }) => ({
     publicAccess: publicAccessOf(request),

@@ -78,6 +78,7 @@ export const copyBlob = createOperation({
   match: { method: "PUT", on: "blob", header: { name: "x-ms-copy-source" } },
   allow: { sas: "cw", resource: "o", overwrite: "w" },
   heeds: COPY_HEADERS,
+  givesEtag: true,
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input: copyInput,
   async prepare(request, input: CopyInput, around) {
@@ -109,6 +110,7 @@ export const copyBlobFromUrl = createOperation({
   },
   allow: { sas: "cw", resource: "o", overwrite: "w" },
   heeds: COPY_HEADERS,
+  givesEtag: true,
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input: copyInput,
   async prepare(request, input: CopyInput, around) {

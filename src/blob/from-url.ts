@@ -32,6 +32,7 @@ export const putBlobFromUrl = createOperation({
   },
   allow: { sas: "cw", resource: "o", overwrite: "w" },
   heeds: FROM_URL_HEADERS,
+  givesEtag: true,
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input(request) {
     copiesTags(request);

@@ -31,6 +31,7 @@ export const incrementalCopyBlob = createOperation({
     header: { name: "x-ms-copy-source" },
   },
   allow: { sas: "cw", resource: "o" },
+  givesEtag: true,
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input: (request) => ({ url: sourceUrlOf(request), blob: describedBlob(request) }),
   async prepare(request, { url }, around) {

@@ -83,6 +83,7 @@ export const putPageBlob = createOperation({
   allow: { sas: "cw", resource: "o", overwrite: "w" },
   body: { kind: "bytes", sizeMax: () => 0, md5: "if-sent", md5Headers: ["content-md5"] },
   heeds: [...IMMUTABILITY_HEADERS, ...CUSTOMER_KEY_HEADERS],
+  givesEtag: true,
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input(request) {
     const size = request.header("x-ms-blob-content-length");
@@ -195,6 +196,7 @@ export const putPage = writeOperation({
     md5Headers: ["content-md5"],
   },
   heeds: PAGE_WRITE_HEADERS,
+  givesEtag: true,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input(request) {
     const input = pageWriteOf(request);
@@ -220,6 +222,7 @@ export const putPageFromUrl = writeOperation({
   },
   allow: { sas: "w", resource: "o" },
   heeds: [...FROM_URL_HEADERS, ...PAGE_WRITE_HEADERS],
+  givesEtag: true,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input(request) {
     const input = pageWriteOf(request);
@@ -255,6 +258,7 @@ export const clearPage = writeOperation({
   },
   allow: { sas: "w", resource: "o" },
   heeds: PAGE_WRITE_HEADERS,
+  givesEtag: true,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input(request) {
     refuseBody(request);
@@ -366,6 +370,7 @@ export const getPageRanges = readOperation({
   allow: { sas: "r", resource: "o", public: "blob" },
   snapshots: true,
   versions: true,
+  givesEtag: true,
   guard: { on: theBlob, conditions: "read", lease: "free" },
   input(request) {
     const [, text] = rangeHeader(request);

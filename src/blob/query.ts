@@ -20,6 +20,7 @@ export const queryBlobContents = readOperation({
   versions: true,
   heeds: CUSTOMER_KEY_HEADERS,
   body: { kind: "xml", sizeMax: XML_SIZE_MAX },
+  givesEtag: true,
   guard: { on: theBlob, conditions: "read", lease: "free" },
   input: (_request, { xml }) => queryRequestOf(xml),
   async apply({ tx, request, place, found, input: query, around: { contents, ids } }) {

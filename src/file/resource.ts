@@ -148,6 +148,7 @@ function target<R extends NodeRecord & Guarded>(
       return { place, found: node };
     },
     missing: "ResourceNotFound",
+    use,
     leaseCodes: fileLeaseCodes,
   };
 }

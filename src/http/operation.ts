@@ -9,6 +9,7 @@ import type { ReadTx, WriteTx } from "../engine/engine.ts";
 import type { Conditions, ConditionUse, Versioned } from "../rules/conditions.ts";
 import type { ErrorCode, ErrorDetails } from "../rules/errors.ts";
 import type { Lease, LeaseCodes } from "../rules/lease.ts";
+import type { RestUse } from "../rules/sharing.ts";
 import type { Tags } from "../rules/tags.ts";
 import type { ServiceVersion } from "../rules/versions.ts";
 import type { Contents, Opened, Staged } from "../store/content.ts";
@@ -134,6 +135,8 @@ export type Target<P, R extends Guarded> = {
   readonly missing: ErrorCode;
   /** Whether it may have tags, which `x-ms-if-tags` is about. */
   readonly hasTags?: true;
+  /** How a file is entered beside those that have it open; undefined where nothing can be open. */
+  readonly use?: RestUse;
   readonly leaseCodes: LeaseCodes;
 };
 
@@ -295,6 +298,8 @@ type Row<I, P, R extends Guarded> = {
   readonly input?: (request: Request, received: Pick<Received, "xml" | "bytes">) => I;
   /** What must be fetched before the transaction, in place of taking in a body. */
   readonly prepare?: (request: Request, input: I, around: Surroundings) => Promise<Received>;
+  /** Whether its reply has the ETag of its target; docs/concurrency.md tells, and a test tries it. */
+  readonly givesEtag?: boolean;
   readonly guard: Guard<P, R>;
 };
 

@@ -169,6 +169,7 @@ export function leaseRows<P, R extends Guarded>(leased: Leased<P, R>): Operation
       },
       allow: allowOf(definition.name, resource),
       snapshots,
+      givesEtag: true,
       guard: {
         on: definition.name === "acquire" ? (leased.acquireTarget ?? target) : target,
         conditions: leased.conditions ?? "write",

@@ -7,8 +7,9 @@ import { entitiesGuard } from "./resource.ts";
 const BODY_SIZE_MAX = 4 * 1024 * 1024;
 
 /** A row that changes one entity; what it does is in the request, see change.ts. */
-const changeRow = (row: Pick<Operation, "name" | "match" | "allow">): Operation =>
+const changeRow = (row: Pick<Operation, "name" | "match" | "allow" | "givesEtag">): Operation =>
   writeOperation({
+    givesEtag: true,
     ...row,
     body: { kind: "whole", sizeMax: BODY_SIZE_MAX },
     guard: entitiesGuard,
@@ -54,6 +55,7 @@ export const changeEntity: readonly Operation[] = [
     name: "Delete Entity",
     match: { method: "DELETE", on: "entity" },
     allow: allowed.delete,
+    givesEtag: false,
   }),
 ];
 
@@ -62,6 +64,7 @@ export const getEntity: Operation = readOperation({
   name: "Query Entities (one by its keys)",
   match: { method: "GET", on: "entity" },
   allow: allowed.query,
+  givesEtag: true,
   guard: { ...entitiesGuard, conditions: "none" },
   input: pointOf,
   apply: ({ tx, place: table, input }) => answerPoint(tx, table, input),
@@ -71,6 +74,7 @@ export const queryEntities: Operation = readOperation({
   name: "Query Entities",
   match: { method: "GET", on: "entities" },
   allow: allowed.query,
+  givesEtag: true,
   guard: { ...entitiesGuard, conditions: "none" },
   input: queryOf,
   apply: ({ tx, place: table, input }) => answerQuery(tx, table, input),

@@ -7,8 +7,8 @@ import { memoryEngine } from "../../src/engine/memory.ts";
 import { memoryFiles } from "../../src/engine/memory-files.ts";
 import { fileService } from "../../src/file/operations.ts";
 import { router } from "../../src/http/match.ts";
-import type { Surroundings } from "../../src/http/operation.ts";
-import { asOwner, parseAddress, parseRequest } from "../../src/http/parse.ts";
+import type { InnerDoor, Reply, RequestBody, Surroundings } from "../../src/http/operation.ts";
+import { asOwner, type Message, parseAddress, parseRequest } from "../../src/http/parse.ts";
 import { run } from "../../src/http/run.ts";
 import { copySources } from "../../src/http/source.ts";
 import { errors, StorageError } from "../../src/rules/errors.ts";
@@ -48,13 +48,16 @@ export class TestService {
     const clock = { at: Date.parse("2026-01-01"), now: () => clock.at++ };
     this.clock = clock;
     this.engine = memoryEngine({ clock, conflicts });
+    // Copies may read what is here, by way of http://localhost, and nothing else.
+    const door: InnerDoor = { answer: ({ message, body }) => this.#answer(message, body) };
+    const doors = new Map([["file" as const, door]]);
     this.around = {
       contents: new Contents(this.engine, this.files),
       opens: this.opens,
       ids: randomIds,
-      doors: new Map(),
+      doors,
       copies: { wake: () => {} },
-      sources: copySources({ doors: new Map(), ports: new Map([[80, "file"]]), hosts: [] }),
+      sources: copySources({ doors, ports: new Map([[80, "file"]]), hosts: [] }),
       settings: {
         rehydrateMs: 0,
         versioning: false,
@@ -67,26 +70,17 @@ export class TestService {
 
   async ask({ method = "GET", path, query = {}, headers = {}, body }: Ask): Promise<Answer> {
     const url = `/account${path.split("/").map(encodeURIComponent).join("/")}?${new URLSearchParams(query)}`;
-    const all = { host: "localhost", "x-ms-version": "2026-04-06", ...headers };
+    const all = { host: "localhost", ...headers };
     const message = { method, url, headers: all, rawHeaders: Object.entries(all).flat() };
     const bytes = body ?? Buffer.alloc(0);
     try {
-      const parsed = parseRequest(
-        message,
-        fileService,
-        parseAddress(message, false),
-        { id: "", clientId: undefined },
-        headers["x-ms-version"] ?? NEWEST_VERSION,
-        {
-          size: bytes.length,
-          whole: async () => bytes,
-          async *stream() {
-            yield bytes;
-          },
+      const reply = await this.#answer(message, {
+        size: bytes.length,
+        whole: async () => bytes,
+        async *stream() {
+          yield bytes;
         },
-      );
-      const request = asOwner(parsed);
-      const reply = await run(route(request), request, this.engine, this.around);
+      });
       const values = new Map(
         Object.entries(reply.headers).map(([name, value]) => [name.toLowerCase(), value]),
       );
@@ -110,6 +104,15 @@ export class TestService {
       const [status] = errors[error.code];
       return { status, code: error.code, text: "", header: () => undefined };
     }
+  }
+
+  async #answer(message: Message, body: RequestBody): Promise<Reply> {
+    const address = parseAddress(message, false);
+    const ids = { id: "", clientId: undefined };
+    const version = String(message.headers["x-ms-version"] ?? NEWEST_VERSION);
+    const parsed = parseRequest(message, fileService, address, ids, version, body);
+    const request = asOwner(parsed);
+    return run(route(request), request, this.engine, this.around);
   }
 
   createShare(name: string): Promise<Answer> {
