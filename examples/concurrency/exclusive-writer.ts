@@ -1,5 +1,5 @@
 import type { BlockBlobClient } from "@azure/storage-blob";
-import { newContainer, pause, refused, type Scene } from "./scene.ts";
+import { newContainer, pause, refusalOf, refused, type Scene } from "./scene.ts";
 
 /** Waits until the lease on a blob has run out; a program would rather try to acquire it from time to time. */
 async function expired(blob: BlockBlobClient): Promise<string | undefined> {
@@ -7,6 +7,28 @@ async function expired(blob: BlockBlobClient): Promise<string | undefined> {
     const { leaseState } = await blob.getProperties();
     if (leaseState !== "leased") return leaseState;
     await pause(250);
+  }
+}
+
+/**
+ * Works under a lease that is renewed as long as the work takes: a third of its time is a good interval.
+ * When a renewal is refused the lease is lost, and `lost` tells the work to stop.
+ */
+export async function underLease<T>(
+  blob: BlockBlobClient,
+  renewMs: number,
+  work: (leaseId: string, lost: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const lease = blob.getBlobLeaseClient();
+  await lease.acquireLease(15);
+  const loss = new AbortController();
+  const renew = () => void lease.renewLease().catch((error: unknown) => loss.abort(error));
+  const timer = setInterval(renew, renewMs);
+  try {
+    return await work(lease.leaseId, loss.signal);
+  } finally {
+    clearInterval(timer);
+    await lease.releaseLease();
   }
 }
 
@@ -45,5 +67,14 @@ export const exclusiveWriter: Scene = {
     tell(`Ada renews it: ${await refused(ada.renewLease())}.`);
     await ben.releaseLease();
     tell(`Ben releases his. The report: "${await blob.downloadToBuffer()}".`);
+
+    const told = await underLease(blob, 100, async (leaseId, lost) => {
+      await write("by Cleo", leaseId);
+      tell("Cleo's program leases it, writes, and renews the lease as long as it works.");
+      await blob.getBlobLeaseClient().breakLease(0);
+      while (!lost.aborted) await pause(50);
+      return refusalOf(lost.reason);
+    });
+    tell(`Somebody breaks it; the next renewal tells the program to stop: ${told}.`);
   },
 };

@@ -214,6 +214,22 @@ for (const [table, thing] of [
   });
 }
 
+/** What leaves the ETag as it is, as the page says; a read does so, too. */
+const KEEPING =
+  /^(Get|Query|Lease|Put Block$|Put Block From|Abort|Snapshot|Undelete)|Tags|Tier|Immutability|Hold/;
+
+test("Every write changes the ETag, but for those that the page names", async () => {
+  for (const [name, attempt] of Object.entries(blob.attempts())) {
+    if (name === "Delete Blob") continue;
+    const path = await made(blob, attempt);
+    const before = await etagOf(blob, path);
+    const reply = await attempted(blob, attempt, path);
+    assert.equal(outcome(reply, attempt), "done", name);
+    const after = await etagOf(blob, path);
+    assert.equal(after === before, KEEPING.test(name), `${name}: the ETag stays`);
+  }
+});
+
 for (const [table, kind, thing] of [
   ["leases of containers", "container", container],
   ["leases of blobs", "blob", blob],

@@ -3,6 +3,7 @@ import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { promisify } from "node:util";
+import { send } from "./raw.ts";
 import { startServer } from "./server.ts";
 
 /** Each example, and what it prints. */
@@ -28,6 +29,19 @@ for (const [path, prints] of examples) {
     );
   });
 }
+
+test("examples/concurrency tells its story, which docs/concurrency.md is about", async () => {
+  const server = await startServer();
+  const env = { ...process.env, AZURE_STORAGE_CONNECTION_STRING: server.connectionString };
+  const path = "examples/concurrency/main.ts";
+  const { stdout } = await promisify(execFile)(process.execPath, [path], { env });
+  const listed = await send(server, { method: "GET", path: "/", query: { comp: "list" } });
+  await server.stop();
+  assert.equal(stdout, readFileSync("examples/concurrency/story.txt", "utf8"));
+  assert.ok(!listed.text.includes("<Container>"), "it leaves nothing behind");
+  assert.ok(readFileSync("docs/concurrency.md", "utf8").includes("npm run example:concurrency"));
+  assert.ok(readFileSync("README.md", "utf8").includes("npm run example:concurrency"));
+});
 
 test("examples/sas.ts runs, as docs/authorization.md says", async () => {
   const server = await startServer();
