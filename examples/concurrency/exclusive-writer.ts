@@ -28,7 +28,7 @@ export async function underLease<T>(
     return await work(lease.leaseId, loss.signal);
   } finally {
     clearInterval(timer);
-    await lease.releaseLease();
+    if (!loss.signal.aborted) await lease.releaseLease(); // what is lost may be somebody else's now
   }
 }
 
