@@ -8,7 +8,11 @@ export type Call<I, O> = {
   readonly from: number;
   /** When the answer was there; infinite if none came. */
   readonly to: number;
+  /** What the server's clock may have said while it ran; for what time alone changes. */
+  readonly clock?: Span;
 };
+
+export type Span = { readonly least: number; readonly most: number };
 
 /** A kind of object, as a function: what one operation after another does to it. */
 export type Model<S, I, O> = {
@@ -52,7 +56,7 @@ type Frame<S, I, O> = {
   readonly others: S[];
 };
 
-const STEPS_MAX = 2_000_000;
+const STEPS_MAX = 500_000;
 
 /**
  * Looks for an order of the calls in which each happens between its begin and its end, and in which the model
