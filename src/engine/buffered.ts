@@ -17,9 +17,21 @@ export const keyText = (key: Uint8Array): string =>
 /** Gives out ticks: at least the clock's, and always more than the one before. */
 export class Ticks {
   last: Tick;
+  #now: Instant = 0;
+
   constructor(last: Tick) {
     this.last = last;
   }
+
+  /**
+   * The time of a transaction that begins when the clock says this. It is never before that of an earlier one,
+   * also where that one wrote nothing: what somebody has seen to have ended, such as a lease, has.
+   */
+  now(clock: Instant): Instant {
+    this.#now = Math.max(this.#now, clock, instantOf(this.last));
+    return this.#now;
+  }
+
   next(now: Instant): Tick {
     const wanted = tickAt(now);
     this.last = wanted > this.last ? wanted : this.last + 1n;
@@ -41,7 +53,7 @@ export class BufferedTx implements WriteTx {
     this.#snapshot = snapshot;
     this.#ticks = ticks;
     this.#clockNow = now;
-    this.now = Math.max(now, instantOf(ticks.last));
+    this.now = ticks.now(now);
   }
 
   tick(): Tick {

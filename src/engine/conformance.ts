@@ -241,6 +241,22 @@ export function engineConformance(name: string, { open, reopen, clean }: EngineU
       await engine.close();
     });
 
+    test("time does not run backwards where nothing is written either", async () => {
+      const engine = await open(clock);
+      clock.at += 60_000;
+      const seen = await engine.read(async (tx) => tx.now);
+      clock.at -= 60_000;
+      assert.ok((await engine.read(async (tx) => tx.now)) >= seen);
+      await assert.rejects(
+        engine.write(async (tx) => {
+          assert.ok(tx.now >= seen);
+          throw new Error("refused");
+        }),
+        /refused/,
+      );
+      await engine.close();
+    });
+
     test("nothing begins after close, and what had begun is finished", async () => {
       const engine = await open(clock);
       const writes = Array.from({ length: 20 }, (_, i) => put(engine, `k${i}`, "v"));

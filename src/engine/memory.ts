@@ -1,5 +1,5 @@
 import { compareBytes } from "../base/bytes.ts";
-import { type Clock, instantOf, type Tick } from "../base/time.ts";
+import type { Clock, Tick } from "../base/time.ts";
 import { BufferedTx, keyText, type Snapshot, Ticks } from "./buffered.ts";
 import type { Engine, Entry, RangeQuery, ReadTx } from "./engine.ts";
 
@@ -39,7 +39,7 @@ export function memoryEngine({ clock, conflicts = () => false }: MemoryOptions):
     read: (body) =>
       inTurn(() => {
         const tx: ReadTx = {
-          now: Math.max(clock.now(), instantOf(ticks.last)),
+          now: ticks.now(clock.now()),
           get: async (key) => snapshot.get(key),
           range: async (query) => snapshot.range(query),
           getHeap: async (id) => snapshot.getHeap(id),

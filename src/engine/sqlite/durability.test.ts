@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { DatabaseSync, StatementSync } from "node:sqlite";
 import { after, suite, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { silentLog } from "../../base/log.ts";
 import { type Clock, systemClock } from "../../base/time.ts";
 import { type Disk, realDisk } from "../disk.ts";
+import { isDiskFull } from "../disk-full.ts";
 import type { Engine } from "../engine.ts";
 import { OpenError } from "../open-error.ts";
 import { sqliteEngine } from "./engine.ts";
@@ -324,6 +325,39 @@ suite("sqlite engine, durability", () => {
     }
     await engine.close();
   });
+
+  for (const statement of [
+    "BEGIN IMMEDIATE",
+    "INSERT OR REPLACE INTO record VALUES (?, ?)",
+    "COMMIT",
+  ]) {
+    test(`a full disk at ${statement}: what is open fails, nothing is lost, and it goes on`, async (t) => {
+      const engine = await open();
+      await put(engine, "a", "old");
+      const { run } = StatementSync.prototype;
+      const full = Object.assign(new Error("database or disk is full"), { errcode: 13 });
+      const mocked = t.mock.method(
+        StatementSync.prototype,
+        "run",
+        function run_(this: StatementSync, ...values: Parameters<typeof run>) {
+          if (this.sourceSQL === statement) throw full;
+          return run.apply(this, values);
+        },
+      );
+      const refused = await Promise.allSettled([
+        put(engine, "a", "new"),
+        put(engine, "b", "new"),
+        engine.write(async (tx) => tx.get(bytes("a"))),
+      ]);
+      for (const each of refused.slice(0, 2)) assert.equal(each.status, "rejected");
+      assert.ok(refused.every((each) => each.status === "fulfilled" || isDiskFull(each.reason)));
+      assert.deepEqual([await get(engine, "a"), await get(engine, "b")], ["old", undefined]);
+      mocked.mock.restore();
+      await put(engine, "b", "new");
+      assert.deepEqual([await get(engine, "a"), await get(engine, "b")], ["old", "new"]);
+      await engine.close();
+    });
+  }
 
   test("ticks go on after a reopening with a clock that stepped back, though nothing kept the last ones", async () => {
     const directory = newDirectory();

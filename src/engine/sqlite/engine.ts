@@ -1,7 +1,8 @@
 import type { Log } from "../../base/log.ts";
-import { type Clock, instantOf, type Tick } from "../../base/time.ts";
+import type { Clock, Tick } from "../../base/time.ts";
 import { BufferedTx, keyText, type Snapshot, Ticks } from "../buffered.ts";
 import type { Disk } from "../disk.ts";
+import { isDiskFull } from "../disk-full.ts";
 import type { Engine, Given, RangeQuery, ReadTx, WriteTx } from "../engine.ts";
 import { Checkpointer } from "./checkpointer.ts";
 import { type Database, openDatabase, PAGE_SIZE } from "./database.ts";
@@ -13,6 +14,8 @@ const GATHER_MS = 10;
 const GATHERED_MAX = 1000;
 /** The log of writes is copied into the database when it is about this long, and begun anew. */
 const WAL_PAGES_MAX = (32 * 1024 * 1024) / PAGE_SIZE;
+/** While the disk is full, a checkpoint is tried so often. */
+const RESCUE_MS = 1_000;
 
 export type SqliteOptions = {
   readonly directory: string;
@@ -64,6 +67,7 @@ class SqliteEngine implements Engine {
   #held = false;
   #closed = false;
   #pages = 0;
+  #nextRescue = 0;
 
   constructor(database: Database, { clock, disk, log, onFatal }: SqliteOptions) {
     this.#database = database;
@@ -79,7 +83,7 @@ class SqliteEngine implements Engine {
       this.#add(this.#reads, {
         run: async () => {
           const view = new DirtyView(this.#database, [this.#syncing, this.#open]);
-          const now = Math.max(this.#clock.now(), instantOf(this.#ticks.last));
+          const now = this.#ticks.now(this.#clock.now());
           const tx = new SnapshotTx(view, now);
           const settle = await body(tx).then(
             (result) => () => resolve(result),
@@ -180,7 +184,7 @@ class SqliteEngine implements Engine {
       while (!this.#held && performance.now() < until) {
         const job = this.#writes.shift();
         if (job === undefined) break;
-        await job.run();
+        await this.#run(job);
       }
       if (this.#open !== undefined && this.#syncing === undefined) this.#commitSoon(this.#open);
     } catch (error) {
@@ -191,6 +195,16 @@ class SqliteEngine implements Engine {
     else this.#tellIdle();
   }
 
+  /** Runs a job; if the database fails it, it is told even where it is in no group yet. */
+  async #run(job: Job): Promise<void> {
+    try {
+      await job.run();
+    } catch (error) {
+      job.fail(error);
+      throw error;
+    }
+  }
+
   async #runReads(until: number): Promise<void> {
     if (this.#reads.length === 0) return;
     const apart = this.#open === undefined; // else the open transaction holds the snapshot
@@ -199,7 +213,7 @@ class SqliteEngine implements Engine {
       do {
         const job = this.#reads.shift();
         if (job === undefined) break;
-        await job.run();
+        await this.#run(job);
       } while (performance.now() < until);
     } finally {
       if (apart) this.#database.commit();
@@ -271,6 +285,11 @@ class SqliteEngine implements Engine {
     this.#open = undefined;
     this.#database.rollback();
     for (const fail of group?.failed ?? []) fail(error);
+    // What the log holds may fit into the database, and then there is room in the log again.
+    if (isDiskFull(error) && performance.now() >= this.#nextRescue) {
+      this.#nextRescue = performance.now() + RESCUE_MS;
+      this.#checkpoint();
+    }
   }
 
   /** Copies the log into the database beside the running writes, then holds them for the last of it. */
