@@ -325,6 +325,10 @@ async function deletedCurrent(call: DeleteCall) {
   const { container, name } = place;
   const waiting = await uncommitted.get(tx, container, name);
   if (found === undefined && waiting === undefined) throw new StorageError("BlobNotFound");
+  // Blocks that wait are no version, so none of them is the one that the request means.
+  if (found === undefined && call.request.conditions.ifMatch !== undefined) {
+    throw new StorageError("ConditionNotMet");
+  }
   const taken = (await snapshots.walk(tx, [container, name], { limit: SNAPSHOTS_MAX })).filter(
     ({ value }) => value.deleted === undefined,
   );
