@@ -109,6 +109,9 @@ export function errorText(message: string, requestId: string, now?: Date): strin
   return `${message}\nRequestId:${requestId}${time}`;
 }
 
+/** When one that was sent away may come again. */
+const RETRY_AFTER_SECONDS = 1;
+
 const errorXml: ErrorBody = ({ code, text, details }) => {
   const more = Object.entries(details)
     .map(([name, value]) => `<${name}>${escapeXml(value)}</${name}>`)
@@ -135,6 +138,7 @@ export function errorReply(
   });
   const headers = {
     "x-ms-error-code": wire,
+    "Retry-After": status === 503 ? RETRY_AFTER_SECONDS : undefined,
     ...responseHeaders,
     "Content-Type": type,
     "Content-Length": Buffer.byteLength(body),

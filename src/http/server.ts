@@ -7,6 +7,7 @@ import { authorize } from "../auth/authorize.ts";
 import type { Caller } from "../auth/caller.ts";
 import type { Log } from "../base/log.ts";
 import type { Clock } from "../base/time.ts";
+import { isDiskFull } from "../engine/disk-full.ts";
 import type { Engine } from "../engine/engine.ts";
 import { corsReply, preflightHeaders } from "../rules/cors.ts";
 import { missingHeader, StorageError } from "../rules/errors.ts";
@@ -43,8 +44,15 @@ export type ListenerOptions = {
   readonly tls: SecureContextOptions | undefined;
   readonly clock: Clock;
   readonly log: Log;
+  /** How many requests it works on at a time, where it is not `REQUESTS_MAX`. */
+  readonly requestsMax?: number;
 };
 
+/**
+ * Requests that one port works on at a time. What comes on top is answered with 503 at once, so that those
+ * under way end, and memory stays bounded, however many come: each holds some 64 KiB, or two buffers of 1 MiB.
+ */
+const REQUESTS_MAX = 4_096;
 const HEADER_SIZE_MAX = 64 * 1024;
 const HEADERS_LIMIT_MS = 20_000;
 const IDLE_LIMIT_MS = 120_000;
@@ -86,10 +94,13 @@ class Door {
   readonly #options: ListenerOptions;
   readonly #route: Router;
   readonly #serverName: string;
+  readonly #requestsMax: number;
+  #open = 0;
 
   constructor(options: ListenerOptions) {
     this.#options = options;
     this.#route = router(options.service.operations);
+    this.#requestsMax = options.requestsMax ?? REQUESTS_MAX;
     const { name: service } = options.service;
     const name = service.charAt(0).toUpperCase() + service.slice(1);
     this.#serverName = `Windows-Azure-${name}/1.0 Microsoft-HTTPAPI/2.0 Lazuli`;
@@ -106,15 +117,18 @@ class Door {
     };
     let operation: Operation | undefined;
     outgoing.on("error", () => {}); // the client is gone; "close" says so too
+    this.#open++;
     try {
       if (incoming.url === "/healthz") {
         outgoing.writeHead(200, { "Content-Type": "text/plain" }).end("OK\n");
         return;
       }
+      if (this.#open > this.#requestsMax) throw new StorageError("ServerBusy");
       operation = await this.#answer(incoming, outgoing, envelope);
     } catch (error) {
       this.#fail(incoming, outgoing, envelope, error);
     } finally {
+      this.#open--;
       if (this.#options.log.requests) this.#tell(incoming, outgoing, envelope, begin, operation);
     }
   }
@@ -228,7 +242,9 @@ class Door {
     error: unknown,
   ): void {
     const { log, clock, service } = this.#options;
-    if (!(error instanceof StorageError || error instanceof ClientGone)) {
+    const isFull = isDiskFull(error);
+    if (isFull) log.error("the disk is full", { requestId: envelope.requestId });
+    else if (!(error instanceof StorageError || error instanceof ClientGone)) {
       const fault = error instanceof Error ? error : new Error(String(error));
       log.error("a request failed", { requestId: envelope.requestId, error: fault.stack });
     }
@@ -240,7 +256,10 @@ class Door {
       outgoing.destroy();
       return;
     }
-    const answer = error instanceof StorageError ? error : new StorageError("InternalError");
+    const answer =
+      error instanceof StorageError
+        ? error
+        : new StorageError(isFull ? "DiskIsFull" : "InternalError");
     // What is still on its way is read and dropped, so that the client gets to see the answer; a client that
     // waits to be told to send its body is not told, and the connection ends.
     if (incoming.headers.expect === undefined) incoming.resume();

@@ -133,6 +133,7 @@ export const errors = {
     "The specified resource type does not match the type of the existing resource.",
   ],
   ServerBusy: [503, "The server is busy."],
+  DiskIsFull: [503, "The server has no room left on its disk.", "ServerBusy"],
   UnauthorizedBlobOverwrite: [403, "This request is not authorized to perform blob overwrites."],
   UnsatisfiableCondition: [
     400,
