@@ -296,9 +296,7 @@ function shownText(type: BlobType, { text }: Answer): string {
 }
 
 /** Blobs of one type: puts, conditional puts, deletes, leases, appends, pages and block lists. */
-export const blobSubject = (
-  type: BlobType,
-): Subject<BlobState, BlobInput, BlobOutput, Memory> => ({
+export const blobSubject = (type: BlobType): Subject<BlobState, BlobInput, BlobOutput, Memory> => ({
   name: type,
   model: {
     initial: { blob: undefined, lease: noLease, blocks: [] },

@@ -10,7 +10,16 @@ import {
   refusedByLease,
 } from "./leases.ts";
 import type { Call } from "./linearizable.ts";
-import { isNew, isUntold, made, type Sent, type Subject, shows, toldBy, untold } from "./traffic.ts";
+import {
+  isNew,
+  isUntold,
+  made,
+  type Sent,
+  type Subject,
+  shows,
+  toldBy,
+  untold,
+} from "./traffic.ts";
 
 export const SHARE = "proof";
 const HALF = 12;
@@ -81,8 +90,7 @@ function next(state: State, { input, output, from }: Call<FileInput, FileOutput>
 type Memory = { readonly client: number; lease: string | undefined };
 
 function choose(random: Random, memory: Memory, fresh: () => string): FileInput {
-  const uses =
-    memory.lease !== undefined && random.chance(75) ? { leaseId: memory.lease } : {};
+  const uses = memory.lease !== undefined && random.chance(75) ? { leaseId: memory.lease } : {};
   const dice = random.below(100);
   if (dice < 35) return { kind: "get" };
   if (dice < 50) {

@@ -169,8 +169,7 @@ function messagesIn({ text }: Answer): Shown[] {
   });
 }
 
-const body = (text: string) =>
-  `<QueueMessage><MessageText>${text}</MessageText></QueueMessage>`;
+const body = (text: string) => `<QueueMessage><MessageText>${text}</MessageText></QueueMessage>`;
 
 /** One queue: messages are put, received, hidden, shown again, changed and deleted. */
 export const queueSubject: Subject<State, QueueInput, QueueOutput, Memory> = {
@@ -230,6 +229,5 @@ export const queueSubject: Subject<State, QueueInput, QueueOutput, Memory> = {
       memory.held = others;
     }
   },
-  prepare: (line, object) =>
-    made(line, { service: "queue", method: "PUT", path: `/${object}` }),
+  prepare: (line, object) => made(line, { service: "queue", method: "PUT", path: `/${object}` }),
 };

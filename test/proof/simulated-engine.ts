@@ -42,11 +42,7 @@ class Version implements Snapshot {
   readonly tick: Tick;
   #keys: string[] | undefined;
 
-  constructor(
-    values: ReadonlyMap<string, Entry>,
-    heap: ReadonlyMap<Tick, Uint8Array>,
-    tick: Tick,
-  ) {
+  constructor(values: ReadonlyMap<string, Entry>, heap: ReadonlyMap<Tick, Uint8Array>, tick: Tick) {
     this.values = values;
     this.heap = heap;
     this.tick = tick;
@@ -66,6 +62,11 @@ class Version implements Snapshot {
 
   getHeap(id: Tick): Uint8Array | undefined {
     return this.heap.get(id);
+  }
+
+  heapIds(after: Tick, limit: number): Tick[] {
+    const ids = [...this.heap.keys()].filter((id) => id > after);
+    return ids.sort((a, b) => (a < b ? -1 : 1)).slice(0, limit);
   }
 
   /** The state after a transaction's writes. */
@@ -127,6 +128,7 @@ export class SimulatedEngine implements Engine {
       get: (key) => this.#later(() => version.get(key)),
       range: (query) => this.#later(() => version.range(query)),
       getHeap: (id) => this.#later(() => version.getHeap(id)),
+      heapIds: (after, limit) => this.#later(() => version.heapIds(after, limit)),
     };
     const settle = await body(tx).then(
       (result) => () => result,
@@ -166,6 +168,10 @@ export class SimulatedEngine implements Engine {
     }
   }
 
+  async settled(): Promise<void> {
+    await this.#whenDurable(this.#current);
+  }
+
   async close(): Promise<void> {}
 
   async #later<T>(read: () => T): Promise<T> {
@@ -179,6 +185,7 @@ export class SimulatedEngine implements Engine {
       get: (key) => this.#scheduler.pause().then(() => tx.get(key)),
       range: (query) => this.#scheduler.pause().then(() => tx.range(query)),
       getHeap: (id) => this.#scheduler.pause().then(() => tx.getHeap(id)),
+      heapIds: (after, limit) => this.#scheduler.pause().then(() => tx.heapIds(after, limit)),
       tick: () => tx.tick(),
       put: (key, value) => tx.put(key, value),
       delete: (key) => tx.delete(key),

@@ -20,7 +20,7 @@ import { Random } from "../simulation/power-cut.ts";
 import { History } from "./history.ts";
 import { DiskFull, emptyVersion, Scheduler, SimulatedEngine } from "./simulated-engine.ts";
 import { subjects } from "./subjects.ts";
-import type { AnySubject, Answer, Line, Sent } from "./traffic.ts";
+import type { Answer, AnySubject, Line, Sent } from "./traffic.ts";
 
 const ACCOUNT = "devstoreaccount1";
 const BEGIN = Date.UTC(2030, 0, 1);
@@ -85,7 +85,8 @@ class Simulation {
     this.#scheduler = new Scheduler(new Random(seed ^ 0x5eed));
     let guids = 0;
     this.#ids = {
-      guid: () => `${seed.toString(16).padStart(8, "0")}-0000-4000-a000-${String(++guids).padStart(12, "0")}`,
+      guid: () =>
+        `${seed.toString(16).padStart(8, "0")}-0000-4000-a000-${String(++guids).padStart(12, "0")}`,
     };
     this.#history = new History({
       now: () => this.#clock.at,
@@ -223,7 +224,8 @@ class Simulation {
         open.strike();
       },
     );
-    if (random.chance(4)) asked.catch((error) => this.#note(error)); // the client waits no longer
+    if (random.chance(4))
+      asked.catch((error) => this.#note(error)); // the client waits no longer
     else await asked;
   }
 

@@ -48,6 +48,7 @@ export function openSnapshot(directory: string, file = "lazuli.db"): RecordSnaps
     engine: {
       read: (body) => body(tx),
       write: () => Promise.reject(new Error("a snapshot is not written to")),
+      settled: async () => {},
       close: async () => source.close(),
     },
     complaints() {
