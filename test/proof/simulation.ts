@@ -314,7 +314,7 @@ class Simulation {
   /** What `lazuli check` finds is a violation too. */
   async #checked(): Promise<void> {
     const lines: string[] = [];
-    await check(this.#engine, this.#files, (line) => void lines.push(line));
+    await check(this.#engine, this.#files, { say: (line) => void lines.push(line) });
     // A file that was in the making when the power went: the process that made it would have been gone too.
     const problems = lines.slice(0, -1).filter((line) => !line.includes("(an orphan;"));
     if (problems.length > 0) this.#violations.push(`check: ${problems.join("\n")}`);
