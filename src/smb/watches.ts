@@ -23,14 +23,20 @@ export class Watch {
   readonly open: FileOpen;
   readonly filter: number;
   readonly isDeep: boolean;
+  /** The last change before it began. */
+  readonly since: number;
   changes: Change[] = [];
   isOverflown = false;
   /** Requests that wait for something to tell, in their order; the first one takes all there is. */
   readonly waiters = new Set<() => void>();
   #size = 0;
 
-  constructor(open: FileOpen, filter: number, isDeep: boolean) {
+  constructor(
+    open: FileOpen,
+    { filter, isDeep, since }: { filter: number; isDeep: boolean; since: number },
+  ) {
     this.open = open;
+    this.since = since;
     this.filter = filter;
     this.isDeep = isDeep;
   }
@@ -76,7 +82,7 @@ export class Watches {
       share,
       [...watches].some(({ isDeep }) => isDeep),
     );
-    this.#stop ??= this.#opens.watch((notice) => this.#tell(notice));
+    this.#stop ??= this.#opens.watch((notice, number) => this.#tell(notice, number));
   }
 
   remove(watch: Watch): void {
@@ -93,8 +99,9 @@ export class Watches {
     this.#stop = undefined;
   }
 
-  #tell(notice: Notice): void {
+  #tell(notice: Notice, number: number): void {
     for (const watch of this.#shares.get(notice.share) ?? []) {
+      if (number <= watch.since) continue;
       const prefix = prefixOf(watch, notice);
       if (prefix === undefined) continue;
       const changes = changesOf(notice, watch.filter, prefix);

@@ -67,13 +67,20 @@ export class Opens {
   readonly #files = new Map<bigint, Map<bigint, Set<OpenFile>>>();
   readonly #doomed = new Map<bigint, Set<bigint>>();
   readonly #breaks = new Map<OpenFile, Break>();
-  readonly #watchers = new Set<(notice: Notice) => void>();
+  readonly #watchers = new Set<(notice: Notice, number: number) => void>();
   readonly #deep = new Set<bigint>();
+  /** Changes are numbered as they are made; they are told when they are durable. */
+  #lastChange = 0;
 
   /** Calls `watcher` for every change that is committed, until the function it gives is called. */
-  watch(watcher: (notice: Notice) => void): () => void {
+  watch(watcher: (notice: Notice, number: number) => void): () => void {
     this.#watchers.add(watcher);
     return () => void this.#watchers.delete(watcher);
+  }
+
+  /** The number of the last change so far: who begins to watch now wants those after it. */
+  get lastChange(): number {
+    return this.#lastChange;
   }
 
   /** Whether anybody wants to know at all, and whether of all that is below a directory. */
@@ -90,8 +97,9 @@ export class Opens {
   /** Tells the watchers of a change, when its transaction is durable. */
   tell(tx: WriteTx, notice: Notice): void {
     if (this.#watchers.size === 0) return;
+    const number = ++this.#lastChange;
     tx.afterCommit(() => {
-      for (const watcher of this.#watchers) watcher(notice);
+      for (const watcher of this.#watchers) watcher(notice, number);
     });
   }
 

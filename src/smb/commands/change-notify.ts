@@ -33,7 +33,8 @@ export const changeNotify = command({
     }
     open.need(access.readData);
     if (open.watch === undefined) {
-      open.watch = new Watch(open, filter, (flags & WATCH_TREE) !== 0);
+      const isDeep = (flags & WATCH_TREE) !== 0;
+      open.watch = new Watch(open, { filter, isDeep, since: around.opens.lastChange });
       around.watches.add(open.watch);
     }
     const { watch } = open;
