@@ -1,6 +1,12 @@
 import { ShareServiceClient } from "@azure/storage-file-share";
 
-const connection = process.env.AZURE_STORAGE_CONNECTION_STRING ?? "UseDevelopmentStorage=true";
+// "UseDevelopmentStorage=true" is not enough for this SDK.
+const development = [
+  "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1",
+  "AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
+  "FileEndpoint=http://127.0.0.1:10003/devstoreaccount1",
+].join(";");
+const connection = process.env.AZURE_STORAGE_CONNECTION_STRING ?? development;
 const share = ShareServiceClient.fromConnectionString(connection).getShareClient("example");
 await share.createIfNotExists();
 const file = share.rootDirectoryClient.getFileClient("Diary.txt");

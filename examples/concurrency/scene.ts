@@ -3,7 +3,16 @@ import { BlobServiceClient, type ContainerClient, RestError } from "@azure/stora
 import { ShareServiceClient } from "@azure/storage-file-share";
 import { type QueueClient, QueueServiceClient } from "@azure/storage-queue";
 
-const connection = process.env.AZURE_STORAGE_CONNECTION_STRING ?? "UseDevelopmentStorage=true";
+/** What `npm start` prints; "UseDevelopmentStorage=true" is not enough for the SDK of files. */
+const development = [
+  "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1",
+  "AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
+  "BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1",
+  "QueueEndpoint=http://127.0.0.1:10001/devstoreaccount1",
+  "TableEndpoint=http://127.0.0.1:10002/devstoreaccount1",
+  "FileEndpoint=http://127.0.0.1:10003/devstoreaccount1",
+].join(";");
+const connection = process.env.AZURE_STORAGE_CONNECTION_STRING ?? development;
 
 /** Makes names that no other run uses, so that the story can be told again on the same server. */
 const run = `${Date.now().toString(36)}${process.pid.toString(36)}`;
