@@ -444,7 +444,7 @@ const remedies: readonly (readonly [code: ErrorCode, means: string, then: string
   [
     "ServerBusy",
     "There is more to do than the server takes on at once.",
-    "Try again, after a longer pause each time; SDKs do so themselves.",
+    "Try again after the seconds in `Retry-After`; SDKs do so themselves.",
   ],
 ];
 
