@@ -4,6 +4,7 @@ import { exclusiveWriter } from "./exclusive-writer.ts";
 import { guardedTable } from "./guarded-table.ts";
 import { leader } from "./leader.ts";
 import { leasedFile } from "./leased-file.ts";
+import { lockedFile } from "./locked-file.ts";
 import { removeAll, type Scene } from "./scene.ts";
 import { wiki } from "./wiki.ts";
 import { worker } from "./worker.ts";
@@ -18,6 +19,7 @@ const scenes: readonly Scene[] = [
   worker,
   leader,
   leasedFile,
+  lockedFile,
 ];
 
 const played = scenes.map(async ({ title, play }) => {

@@ -31,8 +31,12 @@ for (const [path, prints] of examples) {
 }
 
 test("examples/concurrency tells its story, which docs/concurrency.md is about", async () => {
-  const server = await startServer();
-  const env = { ...process.env, AZURE_STORAGE_CONNECTION_STRING: server.connectionString };
+  const server = await startServer({ args: ["--smbPort", "any"] });
+  const env = {
+    ...process.env,
+    AZURE_STORAGE_CONNECTION_STRING: server.connectionString,
+    LAZULI_SMB_PORT: /^\s*Smb\s+[\d.]+:(\d+)$/m.exec(server.output())?.[1],
+  };
   const path = "examples/concurrency/main.ts";
   const { stdout } = await promisify(execFile)(process.execPath, [path], { env });
   const listed = await send(server, { method: "GET", path: "/", query: { comp: "list" } });
