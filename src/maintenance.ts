@@ -110,7 +110,7 @@ function made(directory: string): void {
 }
 
 const isEmpty = (directory: string) =>
-  readdirSync(directory).every((name) => name === "lazuli.lock" || name === "lost+found");
+  readdirSync(directory).every((name) => /^(lazuli\.lock|lost\+found$)/.test(name));
 
 /** What went wrong with the disk that a copy goes to, in a sentence. */
 function copyError(error: unknown, to: string): unknown {

@@ -1,5 +1,5 @@
 import { readdir, rename, rm, stat, utimes } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { writeMark } from "../engine/backup-mark.ts";
 import { type Disk, readingDisk } from "../engine/disk.ts";
 import { chunkFolders, chunkPath, readChecked } from "../engine/disk-files.ts";
@@ -57,21 +57,21 @@ export async function copyStore(options: CopyOptions): Promise<Copied> {
   await syncFile(disk, fresh);
   await copySmall(options);
   const copy = open(to, `${DATABASE}${NEW}`);
+  const changed = new Set<string>();
   let copied: Copied;
   try {
-    copied = await copyFiles(options, copy.engine);
+    copied = await copyFiles(options, copy.engine, changed);
   } finally {
     copy.close();
   }
   await confirm();
-  await syncFolders(options);
+  await syncFolders(options, changed);
   await writeMark(to, { state: "switching", at }, disk);
   for (const ending of ["-wal", "-shm", "-journal"]) {
     await rm(join(to, `${DATABASE}${ending}`), { force: true });
   }
   await rename(fresh, join(to, DATABASE));
-  await switchFiles(options);
-  await syncFolders(options);
+  await syncFolders(options, await switchFiles(options));
   return copied;
 }
 
@@ -88,7 +88,11 @@ async function prepare({ to, disk }: CopyOptions): Promise<void> {
   }
 }
 
-async function copyFiles(options: CopyOptions, engine: Engine): Promise<Copied> {
+async function copyFiles(
+  options: CopyOptions,
+  engine: Engine,
+  changed: Set<string>,
+): Promise<Copied> {
   const { confirm, problem, told } = options;
   let [count, total, files, bytes, newFiles, newBytes, problems] = [0, 0, 0, 0, 0, 0, 0];
   for await (const { size } of filesOf(engine)) {
@@ -100,6 +104,7 @@ async function copyFiles(options: CopyOptions, engine: Engine): Promise<Copied> 
     for await (const file of all) {
       try {
         if (await copyFile(options, file)) {
+          changed.add(dirname(chunkPath(options.to, file.name)));
           newFiles++;
           newBytes += file.size;
         }
@@ -210,22 +215,29 @@ async function* wholeFile(path: string): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** Gives new files their names, and removes those that only the state before this one named. */
-async function switchFiles({ to, disk, open }: CopyOptions): Promise<void> {
+/** Gives new files their names, and removes those that only the state before named; gives the folders it changed. */
+async function switchFiles({ to, disk, open }: CopyOptions): Promise<Set<string>> {
+  const changed = new Set<string>();
   const records = open(to);
   try {
     for (const folder of chunkFolders(to)) {
       const names = new Set<string>();
       for (const name of await readdir(folder)) {
         const own = name.endsWith(NEW) ? name.slice(0, -NEW.length) : name;
-        if (own !== name) await rename(join(folder, name), join(folder, own));
+        if (own !== name) {
+          await rename(join(folder, name), join(folder, own));
+          changed.add(folder);
+        }
         names.add(own);
       }
       for (const name of names) {
         const file = await records.engine.read((tx) => chunkFiles.get(tx, name));
-        if (file === undefined) await disk.remove(join(folder, name));
+        if (file !== undefined) continue;
+        await disk.remove(join(folder, name));
+        changed.add(folder);
       }
     }
+    return changed;
   } finally {
     records.close();
   }
@@ -240,8 +252,9 @@ async function syncFile(disk: Disk, path: string): Promise<void> {
   }
 }
 
-async function syncFolders({ to, disk }: CopyOptions): Promise<void> {
-  for (const folder of chunkFolders(to)) await disk.syncDirectory(folder);
+/** Makes the names in these folders durable, and those of all there are. */
+async function syncFolders({ to, disk }: CopyOptions, changed: ReadonlySet<string>): Promise<void> {
+  for (const folder of changed) await disk.syncDirectory(folder);
   await disk.syncDirectory(join(to, "chunks"));
   await disk.syncDirectory(to);
 }
