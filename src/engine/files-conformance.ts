@@ -76,6 +76,30 @@ export function filesConformance(name: string, { open, flip, clean }: FilesUnder
       });
     }
 
+    test("what is freed while all is kept stays as it is, until nobody keeps it", async () => {
+      const files = await open();
+      const bytes = pattern(100_000);
+      const file = await stored(files, bytes);
+      files.settle(file.name);
+      const [first, second] = [files.keepFreed(), files.keepFreed()];
+      files.hold(file.name);
+      files.free(file.name);
+      files.letGo(file.name);
+      await files.sweep(nobody);
+      const others = await Promise.all(
+        [1, 2, 3].map((seed) => stored(files, pattern(100_000, seed))),
+      );
+      assert.ok(others.every(({ name }) => name !== file.name));
+      first();
+      assert.ok(bytes.equals(await readAll(files, file)));
+      assert.notEqual((await stored(files, pattern(100_000, 9))).name, file.name);
+      second();
+      const next = await stored(files, pattern(100_000, 7));
+      const isGone = next.name === file.name || !(await names(files)).includes(file.name);
+      assert.ok(isGone, "it is neither used again nor removed");
+      await files.close();
+    });
+
     test("any range comes back, also across the blocks of sums", async () => {
       const files = await open();
       const bytes = pattern(6 * SUM_BLOCK_SIZE + 17);
