@@ -5,7 +5,7 @@ import { globSync } from "node:fs";
 const tests = [
   "src/**/*.test.ts",
   "tools/*.test.ts",
-  "test/{acceptance,crash,service,simulation}/*.test.ts",
+  "test/{acceptance,crash,proof,service,simulation}/*.test.ts",
 ];
 const TEST_LIMIT_MS = 120_000;
 

@@ -53,6 +53,7 @@ export type ListenerOptions = {
  * under way end, and memory stays bounded, however many come: each holds some 64 KiB, or two buffers of 1 MiB.
  */
 const REQUESTS_MAX = 4_096;
+const FULL_TELL_MS = 10_000;
 const HEADER_SIZE_MAX = 64 * 1024;
 const HEADERS_LIMIT_MS = 20_000;
 const IDLE_LIMIT_MS = 120_000;
@@ -96,6 +97,7 @@ class Door {
   readonly #serverName: string;
   readonly #requestsMax: number;
   #open = 0;
+  #fullToldAt = 0;
 
   constructor(options: ListenerOptions) {
     this.#options = options;
@@ -243,7 +245,7 @@ class Door {
   ): void {
     const { log, clock, service } = this.#options;
     const isFull = isDiskFull(error);
-    if (isFull) log.error("the disk is full", { requestId: envelope.requestId });
+    if (isFull) this.#tellFull();
     else if (!(error instanceof StorageError || error instanceof ClientGone)) {
       const fault = error instanceof Error ? error : new Error(String(error));
       log.error("a request failed", { requestId: envelope.requestId, error: fault.stack });
@@ -266,6 +268,15 @@ class Door {
     else if (!incoming.complete) outgoing.shouldKeepAlive = false;
     const write = service.errorBody?.(incoming.url ?? "");
     sendError(incoming, outgoing, envelope, answer, new Date(clock.now()), write);
+  }
+
+  /** Says so now and then: every write fails for the same reason. */
+  #tellFull(): void {
+    const { log, clock } = this.#options;
+    const now = clock.now();
+    if (now - this.#fullToldAt < FULL_TELL_MS) return;
+    this.#fullToldAt = now;
+    log.error("the disk is full: requests that write are refused until there is room", {});
   }
 
   #tell(

@@ -110,7 +110,9 @@ function outcome(type: BlobType, state: BlobState, call: Call<BlobInput, BlobOut
       return stay("412 ConditionNotMet");
     return stay("200");
   }
-  const byLease = refusedByLease(blob === undefined ? noLease : lease, input.leaseId, "Blob");
+  // Put Blob and Put Block List refuse a lease id where there is no blob; blocks that wait know of no lease.
+  const isUnleased = blob === undefined && (input.kind === "block" || input.kind === "delete");
+  const byLease = isUnleased ? undefined : refusedByLease(lease, input.leaseId, "Blob");
   if (byLease !== undefined) return stay(byLease);
   if (input.ifMatch !== undefined && input.ifMatch !== blob?.etag) {
     return stay("412 ConditionNotMet");

@@ -40,13 +40,24 @@ type Message = {
   readonly backFrom: number;
   readonly backTo: number;
 };
-type State = readonly Message[];
+/** `lost` is how many messages at most were received by those whose answers never came: any may be one of them. */
+type State = { readonly messages: readonly Message[]; readonly lost: number };
 
 const PEEK_MAX = 32;
 const anyTime: Span = { least: Number.NEGATIVE_INFINITY, most: Number.POSITIVE_INFINITY };
 
+/** A message that a lost answer received: its receipt is another one, and it is back nobody knows when. */
+const taken = (message: Message): Message => ({
+  ...message,
+  receipt: undefined,
+  count: message.count + 1,
+  backFrom: Number.NEGATIVE_INFINITY,
+  backTo: Number.POSITIVE_INFINITY,
+});
+
 function next(state: State, call: Call<QueueInput, QueueOutput>): State[] {
   const { input, output, clock = anyTime } = call;
+  const { messages, lost } = state;
   const back = (hidden: number) => ({
     backFrom: clock.least + hidden * 1000,
     backTo: clock.most + hidden * 1000,
@@ -58,80 +69,72 @@ function next(state: State, call: Call<QueueInput, QueueOutput>): State[] {
       const { word } = input;
       const told = { id: shown?.id, receipt: shown?.receipt };
       const put = { word, text: word, ...told, count: 0, ...back(input.hidden) };
-      return [[...state, put].sort((a, b) => (a.word < b.word ? -1 : 1))];
+      return [{ messages: [...messages, put].sort((a, b) => (a.word < b.word ? -1 : 1)), lost }];
     }
-    case "receive": {
-      const may = state.filter(({ backFrom }) => backFrom <= clock.most);
-      if (output === undefined) {
-        // It took some, nobody knows which; at most two were asked for.
-        const taken = (each: Message): Message => ({
-          ...{ ...each, receipt: undefined, count: each.count + 1 },
-          ...back(input.hidden),
-        });
-        const one = may.map((a) => state.map((each) => (each === a ? taken(each) : each)));
-        if (input.count === 1) return one;
-        const two = may.flatMap((a, index) =>
-          may
-            .slice(index + 1)
-            .map((b) => state.map((each) => (each === a || each === b ? taken(each) : each))),
-        );
-        return [...one, ...two];
-      }
-      const shown = seen(state, call, input.count, (message, each) => ({
+    case "receive":
+      if (output === undefined) return [{ messages, lost: lost + input.count }];
+      return seen(state, call, input.count, (message, each) => ({
         ...{ ...message, id: each.id, receipt: each.receipt, count: each.count },
         ...back(input.hidden),
       }));
-      return shown === undefined ? [] : [shown];
-    }
-    case "peek": {
-      const shown = seen(state, call, PEEK_MAX, (message, { id }) => ({ ...message, id }));
-      return shown === undefined ? [] : [shown];
-    }
-    case "update": {
-      const found = state.find(({ id, receipt }) => id === input.id && receipt === input.receipt);
+    case "peek":
+      return seen(state, call, PEEK_MAX, (message, { id, count }) => ({ ...message, id, count }));
+    case "update":
+    case "delete": {
+      const found = messages.find(
+        ({ id, receipt }) => id === input.id && receipt === input.receipt,
+      );
+      const changed = (after: Message | undefined, left = lost): State[] => {
+        const all = messages.map((each) => (each === found ? after : each));
+        return [{ messages: all.filter((each) => each !== undefined), lost: left }];
+      };
       if (output === undefined || output.told === "204") {
         if (found === undefined) return [];
+        if (input.kind === "delete") return changed(undefined);
         const text = input.text ?? found.text;
-        const after = { ...found, text, receipt: output?.receipt, ...back(input.hidden) };
-        return [state.map((each) => (each === found ? after : each))];
+        return changed({ ...found, text, receipt: output?.receipt, ...back(input.hidden) });
       }
-      return found === undefined && output.told === "404 MessageNotFound" ? [state] : [];
-    }
-    case "delete": {
-      const found = state.find(({ id, receipt }) => id === input.id && receipt === input.receipt);
-      if (output === undefined || output.told === "204") {
-        return found === undefined ? [] : [state.filter((each) => each !== found)];
-      }
-      return found === undefined && output.told === "404 MessageNotFound" ? [state] : [];
+      if (output.told !== "404 MessageNotFound") return [];
+      if (found === undefined) return [state];
+      return lost > 0 ? changed(taken(found), lost - 1) : [];
     }
   }
 }
 
-/** The state after an answer showed messages; undefined if it cannot have shown these and no others. */
+/** The state after an answer showed messages; none if it cannot have shown these and no others. */
 function seen(
   state: State,
   { input, output, clock = anyTime }: Call<QueueInput, QueueOutput>,
   max: number,
   change: (message: Message, shown: Shown) => Message,
-): State | undefined {
-  const { told, messages = [] } = output ?? { told: "" };
-  if (told !== "200" || messages.length > max) return undefined;
+): State[] {
+  const { told, messages: shown = [] } = output ?? { told: "" };
+  if (told !== "200" || shown.length > max) return [];
+  let { lost } = state;
   const more = input.kind === "receive" ? 1 : 0;
-  const rest = new Set(state);
+  const rest = new Set(state.messages);
   const after = new Map<Message, Message>();
-  for (const shown of messages) {
-    const found = state.find(
-      ({ word, text }) => text === shown.text && shown.text.startsWith(word),
+  for (const each of shown) {
+    const found = state.messages.find(
+      ({ word, text }) => text === each.text && each.text.startsWith(word),
     );
-    if (found === undefined || !rest.delete(found)) return undefined;
-    if (found.backFrom > clock.most || found.count + more !== shown.count) return undefined;
-    if (found.id !== undefined && found.id !== shown.id) return undefined;
-    after.set(found, change(found, shown));
+    if (found === undefined || !rest.delete(found) || found.backFrom > clock.most) return [];
+    if (found.id !== undefined && found.id !== each.id) return [];
+    const missed = each.count - found.count - more;
+    if (missed < 0) return [];
+    lost -= missed;
+    after.set(found, change(missed > 0 ? taken(found) : found, each));
   }
   // Had there been more that could be seen for certain, they would have been shown.
-  const isShort = messages.length < max;
-  if (isShort && [...rest].some(({ backTo }) => backTo <= clock.least)) return undefined;
-  return state.map((each) => after.get(each) ?? each);
+  if (shown.length < max) {
+    for (const each of rest) {
+      if (each.backTo > clock.least) continue;
+      lost--;
+      after.set(each, taken(each));
+    }
+  }
+  if (lost < 0) return [];
+  return [{ messages: state.messages.map((each) => after.get(each) ?? each), lost }];
 }
 
 type Held = { readonly id: string; readonly receipt: string; readonly text: string };
@@ -174,7 +177,7 @@ const body = (text: string) => `<QueueMessage><MessageText>${text}</MessageText>
 /** One queue: messages are put, received, hidden, shown again, changed and deleted. */
 export const queueSubject: Subject<State, QueueInput, QueueOutput, Memory> = {
   name: "Queue",
-  model: { initial: [], next, text: (state) => JSON.stringify(state) },
+  model: { initial: { messages: [], lost: 0 }, next, text: (state) => JSON.stringify(state) },
   memory: () => ({ held: [] }),
   choose,
   look: { kind: "peek" },
