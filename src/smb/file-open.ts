@@ -87,6 +87,8 @@ export class FileOpen implements OpenFile {
   readonly #around: Around;
   /** Changes that have been answered and are not on the disk yet. */
   #owed = 0;
+  /** How many changes were made in all. */
+  #made = 0;
 
   constructor(around: Around, made: Made) {
     this.#around = around;
@@ -160,8 +162,13 @@ export class FileOpen implements OpenFile {
   /** Waits until what was changed through this open is on the disk; says so if it never will be. */
   async settled(): Promise<void> {
     if (!this.isDirty) return;
-    await this.#around.engine.settled();
-    if (this.#owed > 0) throw new SmbError("STATUS_UNEXPECTED_IO_ERROR");
+    for (;;) {
+      const made = this.#made;
+      await this.#around.engine.settled();
+      if (this.#owed <= 0) return;
+      // What is owed by now may have been made meanwhile; if nothing was, it is lost.
+      if (this.#made === made) throw new SmbError("STATUS_UNEXPECTED_IO_ERROR");
+    }
   }
 
   /** The connection is gone. */
@@ -261,6 +268,7 @@ export class FileOpen implements OpenFile {
     };
     const result = await inShare(this.#around, this.place, noted, given);
     this.#owed++;
+    this.#made++;
     return result;
   }
 }
