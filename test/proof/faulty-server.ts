@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { mkdirSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { StatementSync } from "node:sqlite";
-import { setTimeout as wait } from "node:timers/promises";
+import { setImmediate as turn, setTimeout as wait } from "node:timers/promises";
 import { parseAccounts } from "../../src/auth/accounts.ts";
 import { randomIds } from "../../src/base/ids.ts";
 import { fileLog } from "../../src/base/log.ts";
@@ -95,10 +95,19 @@ async function serve({ directory, offsetMs, requestsMax, cut }: Beginning): Prom
 function cutDisk(directory: string, cut: NonNullable<Beginning["cut"]>): Disk {
   const disk = new PowerCutDisk(directory, new Random(cut.seed));
   let steps = 0;
-  disk.onStep = () => {
+  const step = () => {
     if (++steps !== cut.steps) return;
     disk.cut(cut.image);
     process.kill(process.pid, "SIGKILL");
+  };
+  disk.onStep = step;
+  const sync = disk.sync.bind(disk);
+  // The power goes in the middle of a sync, too: what was told by then is all that was promised.
+  disk.sync = async (file) => {
+    const syncing = sync(file);
+    await turn();
+    step();
+    await syncing;
   };
   return disk;
 }

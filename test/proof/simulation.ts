@@ -76,6 +76,7 @@ class Simulation {
   #engine: SimulatedEngine;
   #around: Surroundings;
   #words = 0;
+  #jumpBack: { readonly ms: number; readonly at: number } | undefined;
   #counts = { conflicts: 0, powerCuts: 0, clockSteps: 0, fullDisks: 0, cutBodies: 0 };
 
   constructor(seed: number, faults: Faults) {
@@ -161,12 +162,27 @@ class Simulation {
       if (this.#engine.isFull) this.#counts.fullDisks++;
     } else if (dice < 100) this.#engine.isFull = false;
     else if (dice < 120) this.#sweep().catch((error) => this.#note(error));
-    else if (dice < 1500) this.#clock.at++;
+    else if (dice < 150 && clock && this.#jumpBack === undefined) {
+      // The clock is wrong for a moment: what was seen meanwhile must stay true.
+      const ms = 15_000 + random.below(10_000);
+      this.#jumpBack = { ms, at: this.#scheduler.steps + 2 + random.below(30) };
+      this.#stepClock(ms);
+    } else if (dice < 1500) this.#passed();
+    if (this.#jumpBack !== undefined && this.#scheduler.steps >= this.#jumpBack.at) {
+      this.#stepClock(-this.#jumpBack.ms);
+      this.#jumpBack = undefined;
+    }
+  }
+
+  /** Time passes. */
+  #passed(): void {
+    this.#clock.at++;
     this.#clock.highest = Math.max(this.#clock.highest, this.#clock.at);
   }
 
   #stepClock(ms: number): void {
     this.#clock.at += ms;
+    this.#clock.highest = Math.max(this.#clock.highest, this.#clock.at);
     this.#counts.clockSteps++;
     this.#history.stepped();
   }
@@ -177,6 +193,7 @@ class Simulation {
     this.#counts.conflicts += this.#engine.conflicts;
     this.#scheduler.drop();
     this.#history.forget();
+    this.#jumpBack = undefined;
     // A restart reads the clock anew, and nothing remembers that it once was later but for the ticks.
     this.#clock.at = Math.max(this.#clock.at, this.#clock.highest);
     this.#engine = new SimulatedEngine(this.#scheduler, this.#clock, this.#engine.durable);
