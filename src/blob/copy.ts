@@ -19,6 +19,7 @@ import { noBody } from "../http/receive.ts";
 import { isCovered, sourceUrlOf, withoutSignature } from "../http/source.ts";
 import { failedCondition } from "../rules/conditions.ts";
 import { invalidHeader, StorageError } from "../rules/errors.ts";
+import { available, leaseAt } from "../rules/lease.ts";
 import { noMetadata } from "../rules/metadata.ts";
 import { PAGE_SIZE, sequenceNumber } from "../rules/pages.ts";
 import { meetsTags } from "../rules/tag-expressions.ts";
@@ -93,7 +94,8 @@ export const copyBlob = createOperation({
     return { ...noBody, source };
   },
   async apply(call) {
-    const { request, input, received, around } = call;
+    const { tx, request, found, input, received, around } = call;
+    refuseFiniteLease(found, tx.now);
     const own = around.sources.local(input.url, request);
     if (received.source === undefined && own !== undefined) return copiedHere(call, own);
     return begunCopy(call, received.source as NonNullable<Received["source"]>);
@@ -143,6 +145,14 @@ export const copyBlobFromUrl = createOperation({
     return copyReply(record, headers);
   },
 });
+
+/** A copy may take long, so whoever holds its destination must hold it without end (SEMANTICS b.3). */
+function refuseFiniteLease(found: BlobRecord | undefined, now: Instant): void {
+  const lease = found === undefined ? available : leaseAt(found.lease, now);
+  if (lease.state === "leased" && lease.seconds !== -1) {
+    throw new StorageError("InfiniteLeaseDurationRequired");
+  }
+}
 
 type CopyCall = Call<WriteTx, CopyInput, BlobPlace, BlobRecord | undefined>;
 

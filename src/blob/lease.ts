@@ -1,4 +1,5 @@
 import { leaseRows } from "../service/lease.ts";
+import { refusePending } from "./history.ts";
 import { putBlobRecord, putContainerRecord, theBlob, theContainer } from "./resource.ts";
 
 export const leaseContainer = leaseRows({
@@ -15,5 +16,8 @@ export const leaseBlob = leaseRows({
   on: "blob",
   resource: "o",
   target: theBlob,
-  save: putBlobRecord,
+  save(tx, place, record) {
+    refusePending(record);
+    putBlobRecord(tx, place, record);
+  },
 });

@@ -160,6 +160,10 @@ export const errors = {
   ],
 
   // Leases
+  InfiniteLeaseDurationRequired: [
+    412,
+    "The lease ID matched, but the specified lease must be an infinite-duration lease.",
+  ],
   LeaseAlreadyPresent: [409, "There is already a lease present."],
   LeaseIdMismatchWithBlobOperation: [
     412,

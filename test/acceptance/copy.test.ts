@@ -97,6 +97,24 @@ describe("copies within the server", () => {
     });
   }
 
+  test("Copy Blob: who holds the destination must hold it without end", async () => {
+    const source = container.getBlockBlobClient("lease-source");
+    await source.upload("new", 3);
+    const copy = container.getBlockBlobClient("leased");
+    await copy.upload("old", 3);
+    const lease = copy.getBlobLeaseClient();
+    const { leaseId = "" } = await lease.acquireLease(30);
+    const conditions = { leaseId };
+    await assert.rejects(copy.beginCopyFromURL(source.url, { conditions }), {
+      statusCode: 412,
+      code: "InfiniteLeaseDurationRequired",
+    });
+    await lease.releaseLease();
+    await lease.acquireLease(-1);
+    await (await copy.beginCopyFromURL(source.url, { conditions })).pollUntilDone();
+    assert.equal(await text("leased"), "new");
+  });
+
   test("Copy Blob: a source that is not there is 404", async () => {
     const headers = { "x-ms-copy-source": `${server.url}/copies/none` };
     const reply = await send(server, { method: "PUT", path: "/copies/refused", headers });
@@ -121,6 +139,8 @@ describe("copies from elsewhere", () => {
     assert.equal((await copy.getProperties()).copyStatus, "pending");
     await assert.rejects(copy.upload("x", 1), { code: "PendingCopyOperation" });
     await assert.rejects(copy.delete(), { code: "PendingCopyOperation" });
+    const lease = copy.getBlobLeaseClient();
+    await assert.rejects(lease.acquireLease(-1), { code: "PendingCopyOperation" });
     finish();
     await poller.pollUntilDone();
     assert.equal(await text("remote"), "0123456789");
