@@ -4,6 +4,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, describe, test } from "node:test";
 import { BlobServiceClient, type ContainerClient } from "@azure/storage-blob";
+import { FileSASPermissions, ShareServiceClient } from "@azure/storage-file-share";
 import { send } from "./raw.ts";
 import { startServer, type TestServer } from "./server.ts";
 
@@ -184,4 +185,27 @@ describe("copies from elsewhere", () => {
     ]);
     other.close();
   });
+});
+
+test("Copy Blob takes a file for its source, of the same account or by a SAS", async () => {
+  const share = ShareServiceClient.fromConnectionString(server.connectionString).getShareClient(
+    "src",
+  );
+  await share.create();
+  const file = share.rootDirectoryClient.getFileClient("a.txt");
+  await file.uploadData(Buffer.from("from a file"));
+  const sas = await file.generateSasUrl({
+    permissions: FileSASPermissions.parse("r"),
+    expiresOn: new Date(Date.now() + 3_600_000),
+  });
+  for (const [name, url] of [
+    ["of-file", file.url],
+    ["of-signed-file", sas],
+  ] as const) {
+    const copy = container.getBlockBlobClient(name);
+    const poller = await copy.beginCopyFromURL(url, { intervalInMs: 20 });
+    assert.equal((await poller.pollUntilDone()).copyStatus, "success");
+    assert.equal(await text(name), "from a file");
+    assert.equal((await copy.getProperties()).copySource?.includes("sig="), false);
+  }
 });
