@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, globSync, mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { setTimeout as wait } from "node:timers/promises";
+import type { TestServer } from "../acceptance/server.ts";
+import { backUp, bodyOf, path, put, restore, startWithFiles } from "./backups.ts";
+import { run } from "./command.ts";
+
+/** Begins a backup and kills it as soon as `isDue`; whether it was still at it. */
+async function killedBackup(
+  server: TestServer,
+  target: string,
+  isDue: () => boolean,
+): Promise<boolean> {
+  const args = ["src/main.ts", "backup", "--location", server.directory, "--to", target];
+  const child: ChildProcess = spawn(process.execPath, args, { stdio: "ignore" });
+  const exited = once(child, "exit");
+  while (!isDue() && child.exitCode === null) await wait(1);
+  child.kill("SIGKILL");
+  await exited;
+  return child.signalCode === "SIGKILL";
+}
+
+test("SIGKILL in the middle of a backup: the server goes on, and the target is refused", async () => {
+  const server = await startWithFiles(60);
+  const files = (target: string) => globSync(join(target, "chunks/*/*")).length;
+  const places: [what: string, isDue: (target: string) => boolean][] = [
+    ["at the beginning", (target) => existsSync(join(target, "lazuli.backup"))],
+    ["at the records", (target) => existsSync(join(target, "lazuli.db.new"))],
+    ["at the files", (target) => files(target) > 20],
+  ];
+  for (const [index, [what, isDue]] of places.entries()) {
+    const target = path(`killed-${index}`);
+    assert.ok(await killedBackup(server, target, () => isDue(target)), `${what}: it was too fast`);
+    const refused = await restore(target, path("none"));
+    assert.equal(refused.code, 1, what);
+    assert.match(
+      refused.stderr,
+      /^The backup in \S+ was not finished: run lazuli backup again\.\n$/,
+    );
+    await put(server, `after-${index}`, bodyOf(index));
+  }
+  const serving = await run("--location", path("killed-0"), "--blobPort", "0");
+  assert.equal(serving.code, 1);
+  assert.match(
+    serving.stderr,
+    /^The directory \S+ holds a backup or restore that was not finished/,
+  );
+  const finished = await backUp(server, path("killed-2"));
+  assert.match(finished.stdout, /63 files with/);
+  assert.match(finished.stdout, /of which [1-4]\d with/, "what was copied before is used");
+
+  // One that renews a backup leaves the state before it whole, until it switches.
+  for (let i = 0; i < 40; i++) await put(server, `b${i}`, bodyOf(1000 + i));
+  const target = path("killed-2");
+  const isDue = () => globSync(join(target, "chunks/*/*.new")).length > 3;
+  assert.ok(await killedBackup(server, target, isDue), "it was too fast");
+  const restored = await restore(target, path("before"));
+  assert.equal(restored.code, 0, restored.stdout + restored.stderr);
+  assert.equal(await server.stop("keep"), 0);
+  const checked = await run("check", "--location", server.directory);
+  assert.equal(checked.code, 0, checked.stdout);
+  rmSync(server.directory, { recursive: true });
+});
+
+test("A server that is killed in the middle of a backup ends it with a sentence", async () => {
+  const server = await startWithFiles(60);
+  const target = path("orphaned");
+  const ended = backUp(server, target);
+  while (globSync(join(target, "chunks/*/*")).length === 0) await wait(1);
+  await server.kill();
+  const { code, stderr } = await ended;
+  assert.equal(code, 1);
+  assert.match(stderr, /^The server of \S+ has stopped meanwhile: run this again\.\n$/);
+  const { code: checked, stdout } = await run("check", "--location", server.directory);
+  assert.equal(checked, 0, stdout);
+  const stopped = await backUp(server, target);
+  assert.match(stopped.stdout, / 60 files with /, "and a stopped store is backed up as well");
+});
+
+test("A target that is full is told in a sentence", async (t) => {
+  const target = path("small");
+  mkdirSync(target);
+  const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=3m", "lazuli", target]);
+  if (mounted.status !== 0) return t.skip("needs the right to mount a small disk");
+  try {
+    const server = await startWithFiles(20);
+    const { code, stderr } = await backUp(server, target);
+    assert.equal(code, 1);
+    assert.match(stderr, /^There is not enough room in \S+: what is there is not finished\.\n$/);
+    assert.match((await restore(target, path("none"))).stderr, /was not finished/);
+    await put(server, "after", bodyOf(1));
+    await server.stop();
+  } finally {
+    spawnSync("umount", [target]);
+  }
+});
