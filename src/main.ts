@@ -128,7 +128,7 @@ async function openStore({ inMemory, location: directory }: Config, log: Log): P
   // From now on a backup that is served is a data directory like any other.
   if (readMark(directory) !== undefined) await removeMark(directory, realDisk);
   const files = await diskFiles({ directory, disk: realDisk, ids: randomIds, log });
-  return { engine, files, door: await openDoor(directory, files, log) };
+  return { engine, files, door: await openDoor(directory, { engine, files }, log) };
 }
 
 async function serve(

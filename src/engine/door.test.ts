@@ -6,7 +6,7 @@ import { after, test } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
 import { randomIds } from "../base/ids.ts";
 import { silentLog } from "../base/log.ts";
-import { askToHold, openDoor } from "./door.ts";
+import { askToHold, type Hold, openDoor } from "./door.ts";
 import { memoryFiles } from "./memory-files.ts";
 import { OpenError } from "./open-error.ts";
 
@@ -33,9 +33,16 @@ test("openDoor(): files are kept as long as somebody is connected", async () => 
   const directory = newDirectory();
   writeFileSync(join(directory, "lazuli.sock"), ""); // what a crash left
   const { files, watched } = watchedFiles();
-  const door = await openDoor(directory, files, silentLog);
+  const gate = Promise.withResolvers<void>();
+  const engine = { settled: () => gate.promise };
+  const door = await openDoor(directory, { engine, files }, silentLog);
   assert.equal(statSync(join(directory, "lazuli.sock")).mode & 0o777, 0o600);
-  const [one, other] = [await askToHold(directory), await askToHold(directory)];
+  const asked = [askToHold(directory), askToHold(directory)];
+  await until(() => watched.keepers === 2);
+  const early = await Promise.race([...asked, wait(50, "nothing")]);
+  assert.equal(early, "nothing", "what was answered is not in the snapshot yet");
+  gate.resolve();
+  const [one, other] = (await Promise.all(asked)) as [Hold, Hold];
   assert.equal(watched.keepers, 2);
   await Promise.all([one.confirm(), other.confirm(), one.confirm()]);
   one.letGo();
@@ -50,8 +57,9 @@ test("openDoor(): files are kept as long as somebody is connected", async () => 
 
 test("askToHold(): a directory that nobody serves, or that cannot be asked, is an OpenError", async () => {
   await assert.rejects(askToHold(newDirectory()), OpenError);
+  const engine = { settled: async () => {} };
   const long = join(root, "x".repeat(120));
-  const door = await openDoor(long, memoryFiles(randomIds), silentLog);
+  const door = await openDoor(long, { engine, files: memoryFiles(randomIds) }, silentLog);
   await assert.rejects(askToHold(long), OpenError);
   door.close();
 });

@@ -4,6 +4,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { join, relative } from "node:path";
 import { createInterface } from "node:readline";
 import type { Log } from "../base/log.ts";
+import type { Engine } from "./engine.ts";
 import type { ChunkFiles } from "./files.ts";
 import { OpenError } from "./open-error.ts";
 
@@ -27,7 +28,7 @@ function pathOf(directory: string): string {
  */
 export async function openDoor(
   directory: string,
-  files: ChunkFiles,
+  { engine, files }: { readonly engine: Pick<Engine, "settled">; readonly files: ChunkFiles },
   log: Log,
 ): Promise<{ close(): void }> {
   const path = pathOf(directory);
@@ -40,8 +41,14 @@ export async function openDoor(
       guests.delete(socket);
       letGo();
     });
-    socket.write(HELD);
-    socket.pipe(socket);
+    // What was answered before, though nobody waited for its sync, is to be in the other's snapshot too.
+    engine.settled().then(
+      () => {
+        socket.write(HELD);
+        socket.pipe(socket);
+      },
+      () => void socket.destroy(),
+    );
   });
   server.maxConnections = CONNECTIONS_MAX;
   const close = () => {
