@@ -90,6 +90,7 @@ export class Connection {
   #runningBytes = 0;
   #isPaused = false;
   readonly #idle: (() => void)[] = [];
+  readonly #ended = Promise.withResolvers<void>();
   readonly #logonTimer: NodeJS.Timeout;
 
   constructor(socket: Socket, around: Around, runner: Runner) {
@@ -186,6 +187,12 @@ export class Connection {
     for (const session of this.sessions.values()) session.lost();
     for (const pending of this.pending.values()) pending.abort("STATUS_CANCELLED");
     this.around.connections.delete(this);
+    this.#ended.resolve();
+  }
+
+  /** Resolves when the connection is gone, and what it had open is closed or being closed. */
+  get ended(): Promise<void> {
+    return this.#ended.promise;
   }
 
   #take(chunk: Buffer): void {

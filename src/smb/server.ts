@@ -76,10 +76,14 @@ export function smbServer(options: SmbOptions): SmbServer {
 async function drained(server: Server, { connections, durables, closing }: Around): Promise<void> {
   const closed = once(server, "close");
   server.close();
+  const all = [...connections];
+  const idle = () => Promise.all(all.map((each) => each.idle()));
   const limit = new Promise<void>((resolve) => setTimeout(resolve, DRAIN_LIMIT_MS).unref());
-  await Promise.race([Promise.all([...connections].map((each) => each.idle())), limit]);
+  await Promise.race([idle(), limit]);
   for (const connection of connections) connection.destroy();
   await closed;
+  // What ran on behalf of clients that are gone ends before the engine does.
+  await Promise.race([Promise.all([idle(), ...all.map((each) => each.ended)]), limit]);
   for (const open of [...durables.values()]) open.abandon();
   while (closing.size > 0) await Promise.all(closing);
 }

@@ -9,8 +9,11 @@ import {
   access,
   close,
   closeBody,
+  create,
   createBody,
   dataOf,
+  handleOf,
+  LAST,
   list,
   open,
   read,
@@ -120,7 +123,9 @@ async function shout(port: number, bytes: Buffer): Promise<void> {
 /** A client that logs on and then sends nonsense that is nearly right. */
 async function intrude(port: number, share: string, roll: Roll): Promise<void> {
   const client = await SmbClient.open({ port, protection: "plain" }, share);
-  const handle = await open(client, `fuzz-${roll(20)}`);
+  // What other nonsense has left open may be in the way.
+  const answer = await create(client, `fuzz-${roll(20)}`);
+  const handle = answer.status === 0 ? handleOf(answer) : LAST;
   for (let n = 0; n < 40 && !client.isClosed; n++) {
     const all = requests(handle);
     const [command, body] = all[roll(all.length)] ?? [commands.echo, fixed(4, 4)];
