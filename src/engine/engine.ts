@@ -39,7 +39,7 @@ export type RangeQuery = {
 };
 
 export type ReadTx = {
-  /** The time of this transaction; it never runs backwards from one write to a later one. */
+  /** The time of this transaction; it is never before that of one that came before it, read or write. */
   readonly now: Instant;
   get(key: Uint8Array): Promise<Uint8Array | undefined>;
   range(query: RangeQuery): Promise<readonly Entry[]>;
@@ -60,6 +60,9 @@ export type WriteTx = ReadTx & {
    */
   putHeap(id: Tick, value: Uint8Array): void;
   deleteHeap(id: Tick): void;
-  /** `effect` happens once the transaction is durable, and not at all if it fails. */
+  /**
+   * `effect` happens once the transaction is durable and no read that began before it is under way, so that it
+   * may free what such a read is about to hold; and not at all if the transaction fails.
+   */
   afterCommit(effect: () => void): void;
 };

@@ -107,6 +107,9 @@ export class SimulatedEngine implements Engine {
   #current: Version;
   #waiting: { readonly version: Version; readonly tell: () => void }[] = [];
   #isSyncing = false;
+  #latest = 0;
+  /** Bodies of reads that are under way. */
+  readonly #reading = new Set<Promise<void>>();
   durable: Version;
   isFull = false;
   conflicts = 0;
@@ -123,14 +126,22 @@ export class SimulatedEngine implements Engine {
   async read<T>(body: (tx: ReadTx) => Promise<T>): Promise<T> {
     await this.#scheduler.pause();
     const version = this.#current;
+    const now = this.#ticks.now(this.#clock.now());
+    this.#latest = Math.max(this.#latest, now);
     const tx: ReadTx = {
-      now: this.#ticks.now(this.#clock.now()),
+      now,
       get: (key) => this.#later(() => version.get(key)),
       range: (query) => this.#later(() => version.range(query)),
       getHeap: (id) => this.#later(() => version.getHeap(id)),
       heapIds: (after, limit) => this.#later(() => version.heapIds(after, limit)),
     };
-    const settle = await body(tx).then(
+    const reading = body(tx);
+    const ended = reading.then(
+      () => void this.#reading.delete(ended),
+      () => void this.#reading.delete(ended),
+    );
+    this.#reading.add(ended);
+    const settle = await reading.then(
       (result) => () => result,
       (error) => () => {
         throw error;
@@ -145,6 +156,7 @@ export class SimulatedEngine implements Engine {
       await this.#scheduler.pause();
       const version = this.#current;
       const buffered = new BufferedTx(version, this.#ticks, this.#clock.now());
+      this.#latest = Math.max(this.#latest, buffered.now);
       // One that is overtaken again and again runs through without a pause, so that it comes to its end.
       const tx = attempt < ATTEMPTS_APART ? this.#paused(buffered) : buffered;
       let result: T;
@@ -154,7 +166,8 @@ export class SimulatedEngine implements Engine {
         await this.#whenDurable(version);
         throw error;
       }
-      if (this.#current !== version) {
+      // Nor may it come behind one that was at a later time, even if that one only read.
+      if (this.#current !== version || this.#latest > buffered.now) {
         this.conflicts++;
         continue;
       }
@@ -163,6 +176,7 @@ export class SimulatedEngine implements Engine {
       this.#current = next;
       this.commits++;
       await this.#whenDurable(next);
+      await Promise.all(this.#reading);
       for (const effect of buffered.effects) effect();
       return result;
     }
