@@ -3,6 +3,7 @@ import type { Log } from "../base/log.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Surroundings } from "../http/operation.ts";
 import { StorageError } from "../rules/errors.ts";
+import { BackgroundCopies } from "../service/copies.ts";
 import { sizeOf } from "../service/from-url.ts";
 import { changedNow } from "../service/resource.ts";
 import type { Staged } from "../store/content.ts";
@@ -15,17 +16,10 @@ export type CopierOptions = {
   readonly log: Log;
 };
 
-const AT_ONCE = 2;
 const TOLD_MS = 1000;
 const TIME_LIMIT_MS = 14 * 24 * 3600 * 1000;
 
 type Key = readonly [container: bigint, name: string];
-
-type Running = {
-  readonly key: Key;
-  readonly isAborted: AbortController;
-  readonly ended: Promise<void>;
-};
 
 /** Thrown where a copy is not wanted any more. */
 class Aborted extends Error {}
@@ -36,41 +30,28 @@ class Aborted extends Error {}
  */
 export class Copier {
   readonly #options: CopierOptions;
-  readonly #running = new Map<string, Running>();
-  #isStopped = false;
+  readonly #copies: BackgroundCopies<Key, CopyRecord>;
 
   constructor(options: CopierOptions) {
     this.#options = options;
+    const { engine, log } = options;
+    this.#copies = new BackgroundCopies({
+      engine,
+      log,
+      isWanted: async (tx, key) => (await copies.get(tx, ...key)) !== undefined,
+      waiting: (tx, limit) => copies.walk(tx, [], { limit }),
+      make: (key, value, isAborted) => this.#copy(key, value, isAborted),
+    });
   }
 
-  /** Takes up copies that wait, as many as may run at once. */
-  async wake(): Promise<void> {
-    if (this.#isStopped) return;
-    const { engine, log } = this.#options;
-    for (const { key, isAborted } of this.#running.values()) {
-      if ((await engine.read((tx) => copies.get(tx, ...key))) === undefined) isAborted.abort();
-    }
-    const limit = AT_ONCE + this.#running.size;
-    const waiting = await engine.read((tx) => copies.walk(tx, [], { limit }));
-    for (const { key, value } of waiting) {
-      const id = `${key[0]} ${key[1]}`;
-      if (this.#running.size >= AT_ONCE || this.#running.has(id) || this.#isStopped) continue;
-      const isAborted = new AbortController();
-      const ended = this.#copy(key, value, isAborted.signal)
-        .catch((error) => log.error("a copy failed", { error: String(error) }))
-        .finally(() => {
-          this.#running.delete(id);
-          void this.wake().catch((error) => log.error("copies wait", { error: String(error) }));
-        });
-      this.#running.set(id, { key, isAborted, ended });
-    }
+  /** Takes up copies that wait, and ends those that were aborted. */
+  wake(): Promise<void> {
+    return this.#copies.wake();
   }
 
   /** Ends what is under way; the next start takes it up again. */
-  async stop(): Promise<void> {
-    this.#isStopped = true;
-    for (const { isAborted } of this.#running.values()) isAborted.abort();
-    await Promise.all([...this.#running.values()].map(({ ended }) => ended));
+  stop(): Promise<void> {
+    return this.#copies.stop();
   }
 
   async #copy(key: Key, copy: CopyRecord, isAborted: AbortSignal): Promise<void> {

@@ -3,6 +3,7 @@ import type { Log } from "../base/log.ts";
 import type { Engine, WriteTx } from "../engine/engine.ts";
 import type { Surroundings } from "../http/operation.ts";
 import { StorageError } from "../rules/errors.ts";
+import { BackgroundCopies } from "../service/copies.ts";
 import { sizeOf } from "../service/from-url.ts";
 import type { CopyState, FileCopyRecord, FileRecord } from "../store/file-records.ts";
 import { fileCopies } from "../store/keys.ts";
@@ -17,13 +18,10 @@ export type CopierOptions = {
   readonly log: Log;
 };
 
-const AT_ONCE = 2;
 /** So many bytes are fetched before they are put into the file and told of. */
 const BATCH_SIZE = 32 * 1024 * 1024;
 
 type Key = readonly [share: bigint, file: bigint];
-type Running = { readonly key: Key; readonly stop: AbortController; readonly ended: Promise<void> };
-
 /** Thrown where a copy is not wanted any more. */
 class Aborted extends Error {}
 
@@ -33,41 +31,28 @@ class Aborted extends Error {}
  */
 export class FileCopier {
   readonly #options: CopierOptions;
-  readonly #running = new Map<string, Running>();
-  #isStopped = false;
+  readonly #copies: BackgroundCopies<Key, FileCopyRecord>;
 
   constructor(options: CopierOptions) {
     this.#options = options;
+    const { engine, log } = options;
+    this.#copies = new BackgroundCopies({
+      engine,
+      log,
+      isWanted: async (tx, key) => (await fileCopies.get(tx, ...key)) !== undefined,
+      waiting: (tx, limit) => fileCopies.walk(tx, [], { limit }),
+      make: (key, value, isAborted) => this.#copy(key, value, isAborted),
+    });
   }
 
-  /** Takes up copies that wait, as many as may run at once, and ends those that were aborted. */
-  async wake(): Promise<void> {
-    if (this.#isStopped) return;
-    const { engine, log } = this.#options;
-    for (const { key, stop } of this.#running.values()) {
-      if ((await engine.read((tx) => fileCopies.get(tx, ...key))) === undefined) stop.abort();
-    }
-    const limit = AT_ONCE + this.#running.size;
-    const waiting = await engine.read((tx) => fileCopies.walk(tx, [], { limit }));
-    for (const { key, value } of waiting) {
-      const id = `${key[0]} ${key[1]}`;
-      if (this.#running.size >= AT_ONCE || this.#running.has(id) || this.#isStopped) continue;
-      const stop = new AbortController();
-      const ended = this.#copy(key, value, stop.signal)
-        .catch((error) => log.error("a copy failed", { error: String(error) }))
-        .finally(() => {
-          this.#running.delete(id);
-          void this.wake().catch((error) => log.error("copies wait", { error: String(error) }));
-        });
-      this.#running.set(id, { key, stop, ended });
-    }
+  /** Takes up copies that wait, and ends those that were aborted. */
+  wake(): Promise<void> {
+    return this.#copies.wake();
   }
 
   /** Ends what is under way; the next start takes it up again. */
-  async stop(): Promise<void> {
-    this.#isStopped = true;
-    for (const { stop } of this.#running.values()) stop.abort();
-    await Promise.all([...this.#running.values()].map(({ ended }) => ended));
+  stop(): Promise<void> {
+    return this.#copies.stop();
   }
 
   async #copy(key: Key, copy: FileCopyRecord, aborted: AbortSignal): Promise<void> {
