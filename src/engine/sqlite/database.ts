@@ -2,10 +2,11 @@ import { closeSync, openSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Tick } from "../../base/time.ts";
-import type { Snapshot } from "../buffered.ts";
+import { keyText, type Snapshot } from "../buffered.ts";
 import type { Disk } from "../disk.ts";
 import type { Entry, RangeQuery } from "../engine.ts";
 import { OpenError } from "../open-error.ts";
+import { Cache } from "./cache.ts";
 
 /** Of the layout below and of all keys and records; a newer one than ours is refused. */
 const FORMAT = 1;
@@ -42,9 +43,13 @@ export type Database = Snapshot & {
   deleteHeap(id: Tick): void;
   lastTick(): Tick;
   setLastTick(tick: Tick): void;
-  begin(kind: "DEFERRED" | "IMMEDIATE"): void;
+  /** Begins a transaction to write in. */
+  begin(): void;
   commit(): void;
   rollback(): void;
+  /** Reads from here to `endReading` see one state; what the cache has costs nothing. */
+  beginReading(): void;
+  endReading(): void;
   close(): Promise<void>;
 };
 
@@ -161,20 +166,77 @@ function statements(sql: DatabaseSync, path: string, wal: number, lock: Database
   const deferred = running("BEGIN");
   const immediate = running("BEGIN IMMEDIATE");
   const commit = running("COMMIT");
+  const stored = reading(sql);
+  const records = new Cache<string>();
+  const heap = new Cache<Tick>();
+  /** Whether the next statement that reads is the first of several, and whether there was one. */
+  let readsFollow = false;
+  let hasRead = false;
+  const willRead = () => {
+    if (!readsFollow || hasRead) return;
+    deferred.run();
+    hasRead = true;
+  };
   return {
-    ...reading(sql),
     path,
     wal,
-    put: (key, value) => void put.run(key, value),
-    delete: (key) => void remove.run(key),
-    putHeap: (id, value) => void putHeap.run(id, value),
-    deleteHeap: (id) => void removeHeap.run(id),
+    get(key) {
+      const text = keyText(key);
+      const known = records.get(text);
+      if (known !== undefined) return known ?? undefined;
+      willRead();
+      const value = stored.get(key);
+      records.set(text, value);
+      return value;
+    },
+    range(query) {
+      willRead();
+      return stored.range(query);
+    },
+    getHeap(id) {
+      const known = heap.get(id);
+      if (known !== undefined) return known ?? undefined;
+      willRead();
+      const value = stored.getHeap(id);
+      heap.set(id, value);
+      return value;
+    },
+    heapIds(after, limit) {
+      willRead();
+      return stored.heapIds(after, limit);
+    },
+    put(key, value) {
+      put.run(key, value);
+      records.set(keyText(key), value);
+    },
+    delete(key) {
+      remove.run(key);
+      records.set(keyText(key), undefined);
+    },
+    putHeap(id, value) {
+      putHeap.run(id, value);
+      heap.set(id, value);
+    },
+    deleteHeap(id) {
+      removeHeap.run(id);
+      heap.forget(id); // its number is never used again
+    },
     lastTick: () => lastTick.get()?.last as bigint,
     setLastTick: (tick) => void setLastTick.run(tick),
-    begin: (kind) => void (kind === "DEFERRED" ? deferred : immediate).run(),
+    begin: () => void immediate.run(),
     commit: () => void commit.run(),
     rollback() {
+      records.clear();
+      heap.clear();
       if (sql.isTransaction) sql.exec("ROLLBACK");
+    },
+    beginReading() {
+      readsFollow = true;
+    },
+    endReading() {
+      readsFollow = false;
+      if (hasRead) commit.run();
+      hasRead = false;
     },
     async close() {
       closeSync(wal);

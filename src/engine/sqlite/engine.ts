@@ -64,6 +64,8 @@ class SqliteEngine implements Engine {
   #gathering: NodeJS.Timeout | undefined;
   #turnIsDue = false;
   #inTurn = false;
+  /** Whether SQLite is in a transaction to write in; it may hold nothing yet. */
+  #inTransaction = false;
   #held = false;
   #closed = false;
   #pages = 0;
@@ -123,7 +125,8 @@ class SqliteEngine implements Engine {
             else this.#whenDurable(() => resolve(result), reject);
             return;
           }
-          const group = this.#begun();
+          this.#open ??= new Group();
+          const group = this.#open;
           group.failed.push(reject);
           for (const [text, { key, value }] of tx.writes) {
             group.dirty.add(text);
@@ -184,8 +187,9 @@ class SqliteEngine implements Engine {
       while (!this.#held && performance.now() < until) {
         const job = this.#writes.shift();
         if (job === undefined) break;
-        await this.#run(job);
+        await this.#run(job, "write");
       }
+      if (this.#inTransaction && this.#open === undefined) this.#end(); // nothing was written
       if (this.#open !== undefined && this.#syncing === undefined) this.#commitSoon(this.#open);
     } catch (error) {
       this.#rollback(error);
@@ -196,8 +200,9 @@ class SqliteEngine implements Engine {
   }
 
   /** Runs a job; if the database fails it, it is told even where it is in no group yet. */
-  async #run(job: Job): Promise<void> {
+  async #run(job: Job, kind: "read" | "write"): Promise<void> {
     try {
+      if (kind === "write" && !this.#inTransaction) this.#begin();
       await job.run();
     } catch (error) {
       job.fail(error);
@@ -207,25 +212,27 @@ class SqliteEngine implements Engine {
 
   async #runReads(until: number): Promise<void> {
     if (this.#reads.length === 0) return;
-    const apart = this.#open === undefined; // else the open transaction holds the snapshot
-    if (apart) this.#database.begin("DEFERRED");
+    const apart = !this.#inTransaction; // else the open transaction holds the snapshot
+    if (apart) this.#database.beginReading();
     try {
       do {
         const job = this.#reads.shift();
         if (job === undefined) break;
-        await this.#run(job);
+        await this.#run(job, "read");
       } while (performance.now() < until);
     } finally {
-      if (apart) this.#database.commit();
+      if (apart) this.#database.endReading();
     }
   }
 
-  #begun(): Group {
-    if (this.#open === undefined) {
-      this.#database.begin("IMMEDIATE");
-      this.#open = new Group();
-    }
-    return this.#open;
+  #begin(): void {
+    this.#database.begin();
+    this.#inTransaction = true;
+  }
+
+  #end(): void {
+    this.#database.commit();
+    this.#inTransaction = false;
   }
 
   /** Calls `settle` when all that is committed or open by now is durable; at once if everything is. */
@@ -259,7 +266,7 @@ class SqliteEngine implements Engine {
 
   #commit(group: Group): void {
     this.#database.setLastTick(this.#ticks.last);
-    this.#database.commit();
+    this.#end();
     this.#open = undefined;
     this.#syncing = group;
     this.#disk.sync(this.#database.wal).then(
@@ -283,6 +290,7 @@ class SqliteEngine implements Engine {
   #rollback(error: unknown): void {
     const group = this.#open;
     this.#open = undefined;
+    this.#inTransaction = false;
     this.#database.rollback();
     for (const fail of group?.failed ?? []) fail(error);
     // What the log holds may fit into the database, and then there is room in the log again.
