@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 import { once } from "node:events";
 import { mkdirSync, openSync, readFileSync } from "node:fs";
-import type { Server } from "node:http";
 import type { AddressInfo, Server as NetServer } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY } from "./auth/accounts.ts";
@@ -24,6 +23,7 @@ import { memoryFiles } from "./engine/memory-files.ts";
 import { OpenError } from "./engine/open-error.ts";
 import { sqliteEngine } from "./engine/sqlite/engine.ts";
 import { FileCopier } from "./file/copier.ts";
+import type { HttpServer } from "./http/listener.ts";
 import type { Service, Surroundings } from "./http/operation.ts";
 import { httpService } from "./http/server.ts";
 import { copySources } from "./http/source.ts";
@@ -157,7 +157,7 @@ async function serve(
     copies: copier,
     ...(config.changeFeedMs === undefined ? {} : { changes: changeNotes({ ids: randomIds }) }),
   };
-  const servers = new Map<Service, Server>();
+  const servers = new Map<Service, HttpServer>();
   for (const service of services) {
     const server = httpService({ service, engine, around, tls, clock: systemClock, log });
     await listen(service.name, server, config.endpoints[service.name]);
@@ -165,7 +165,7 @@ async function serve(
     servers.set(service.name, server);
     ports.set((server.address() as AddressInfo).port, service.name);
   }
-  const website = websiteServer({ engine, around, tls, log });
+  const website = websiteServer({ engine, around, tls, clock: systemClock, log });
   await listen("web", website, config.website);
   security.attach(website);
   const smb = await listenSmb(config, { engine, contents, opens: around.opens, authority, log });
@@ -253,7 +253,7 @@ function greet(
     servers,
     website,
     smb,
-  }: { servers: ReadonlyMap<Service, Server>; website: Server; smb: NetServer | undefined },
+  }: { servers: ReadonlyMap<Service, HttpServer>; website: HttpServer; smb: NetServer | undefined },
 ): void {
   const { accounts, isDevelopment, inMemory, location } = config;
   const protocol = security.tls === undefined ? "http" : "https";
@@ -284,7 +284,7 @@ async function signal(): Promise<void> {
 }
 
 /** Takes no new connection, lets running requests finish for some seconds, then ends what is left. */
-async function drained(server: Server): Promise<void> {
+async function drained(server: HttpServer): Promise<void> {
   const closed = once(server, "close");
   server.close();
   // A connection becomes idle when its last request is answered.

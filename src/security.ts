@@ -1,8 +1,8 @@
-import type { Server } from "node:http";
-import { Server as SecureServer } from "node:https";
+import type { Server } from "node:net";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { SecureContextOptions } from "node:tls";
+import { Server as SecureServer } from "node:tls";
 import type { Authority } from "./auth/authorize.ts";
 import { basicTokens, issuerTokens, type Tokens } from "./auth/tokens.ts";
 import { randomIds } from "./base/ids.ts";

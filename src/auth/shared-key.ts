@@ -1,5 +1,6 @@
-import { createHmac, type KeyObject, timingSafeEqual } from "node:crypto";
+import { type KeyObject, timingSafeEqual } from "node:crypto";
 import { parseBase64 } from "../base/bytes.ts";
+import { hmacSha256 } from "../base/hmac.ts";
 import { invalidHeader } from "../rules/errors.ts";
 
 /** What a signature is made over; header names in any case, values as they were sent. */
@@ -30,7 +31,7 @@ export function isSigned(
   const given = parseBase64(signature);
   if (given === undefined) return false;
   for (const text of textsToSign(request, scheme)) {
-    const wanted = createHmac("sha256", key).update(text, "utf8").digest();
+    const wanted = hmacSha256(key, text);
     if (given.length === wanted.length && timingSafeEqual(given, wanted)) return true;
   }
   return false;

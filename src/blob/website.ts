@@ -1,14 +1,15 @@
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
 import type { SecureContextOptions } from "node:tls";
 import { ownerOf } from "../auth/caller.ts";
 import type { Log } from "../base/log.ts";
+import type { Clock } from "../base/time.ts";
 import { escapeXml } from "../base/xml.ts";
 import type { Engine } from "../engine/engine.ts";
 import { ClientGone, noRequestBody } from "../http/body.ts";
+import type { Exchange } from "../http/exchange.ts";
+import { type HttpServer, httpServer } from "../http/listener.ts";
 import type { HeaderValue, Reply, Surroundings } from "../http/operation.ts";
+import type { Message } from "../http/parse.ts";
 import { type Envelope, sendReply } from "../http/reply.ts";
-import { limitedServer } from "../http/server.ts";
 import { errors, StorageError } from "../rules/errors.ts";
 import { NEWEST_VERSION } from "../rules/versions.ts";
 import { pageOf, type WebsiteSettings, websiteAccountOf } from "../rules/website.ts";
@@ -19,6 +20,7 @@ export type WebsiteOptions = {
   readonly around: Surroundings;
   /** The certificate, if it speaks TLS. */
   readonly tls: SecureContextOptions | undefined;
+  readonly clock: Clock;
   readonly log: Log;
 };
 
@@ -43,17 +45,14 @@ const SHOWN = new Set(
 );
 
 /** Static websites: what is in $web, to anybody, where an account's blob service says so. */
-export function websiteServer(options: WebsiteOptions): Server {
-  const { tls } = options;
-  return limitedServer((incoming, outgoing) => void serve(options, incoming, outgoing), tls);
+export function websiteServer(options: WebsiteOptions): HttpServer {
+  const { tls, clock } = options;
+  return httpServer({ serve: (exchange) => void serve(options, exchange), tls, clock });
 }
 
-async function serve(
-  options: WebsiteOptions,
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
-): Promise<void> {
+async function serve(options: WebsiteOptions, exchange: Exchange): Promise<void> {
   const { around, log } = options;
+  const { head } = exchange;
   const envelope: Envelope = {
     requestId: around.ids.guid(),
     clientId: undefined,
@@ -61,26 +60,25 @@ async function serve(
     server: SERVER_NAME,
     cors: undefined,
   };
-  outgoing.on("error", () => {}); // the client is gone; "close" says so too
-  incoming.resume(); // no request here has a body that anybody wants
+  exchange.body.drop(); // no request here has a body that anybody wants
   try {
-    const reply = incoming.url === "/healthz" ? healthy : await answer(options, incoming);
-    await sendReply(outgoing, envelope, reply);
+    const reply = head.url === "/healthz" ? healthy : await answer(options, head);
+    await sendReply(exchange, envelope, reply);
   } catch (error) {
     if (!(error instanceof StorageError || error instanceof ClientGone)) {
       const fault = error instanceof Error ? error : new Error(String(error));
       log.error("a request failed", { requestId: envelope.requestId, error: fault.stack });
     }
-    if (error instanceof ClientGone || outgoing.destroyed || outgoing.headersSent) {
-      outgoing.destroy();
+    if (error instanceof ClientGone || exchange.isGone || exchange.isBegun) {
+      exchange.destroy();
       return;
     }
     const known = error instanceof StorageError ? error : new StorageError("InternalError");
-    await sendReply(outgoing, envelope, errorPage(known));
+    await sendReply(exchange, envelope, errorPage(known));
   } finally {
     if (log.requests) {
-      const { method, url } = incoming;
-      const { statusCode: status } = outgoing;
+      const { method, url } = head;
+      const { status } = exchange;
       log.info("website", { requestId: envelope.requestId, method, path: url, status });
     }
   }
@@ -88,7 +86,7 @@ async function serve(
 
 const healthy: Reply = { status: 200, headers: { "Content-Type": "text/plain" }, body: "OK\n" };
 
-async function answer(options: WebsiteOptions, incoming: IncomingMessage): Promise<Reply> {
+async function answer(options: WebsiteOptions, incoming: Message): Promise<Reply> {
   const { engine, around } = options;
   const accounts = around.authority.accounts(); // a host that names none of them means the first
   if (incoming.method !== "GET" && incoming.method !== "HEAD") {
@@ -101,7 +99,7 @@ async function answer(options: WebsiteOptions, incoming: IncomingMessage): Promi
     : undefined;
   const settings = record?.staticWebsite;
   if (settings === undefined || !settings.enabled) throw new StorageError("WebContentNotFound");
-  const path = pathOf(incoming.url ?? "/");
+  const path = pathOf(incoming.url);
   const page = pageOf(path, settings);
   try {
     if (page === undefined) throw new StorageError("WebContentNotFound");
@@ -115,7 +113,7 @@ async function answer(options: WebsiteOptions, incoming: IncomingMessage): Promi
 /** The error document with status 404; without one, or if it is missing itself, a page of our own. */
 async function notFound(
   options: WebsiteOptions,
-  incoming: IncomingMessage,
+  incoming: Message,
   account: string,
   { errorDocument404Path: path }: WebsiteSettings,
 ): Promise<Reply> {
@@ -130,19 +128,19 @@ async function notFound(
   }
 }
 
-function passedOf({ headers }: IncomingMessage): Record<string, string> {
+function passedOf({ headers }: Message): Record<string, string> {
   const passed: Record<string, string> = {};
   for (const name of PASSED) {
     const value = headers[name];
-    if (typeof value === "string") passed[name] = value;
+    if (value !== undefined) passed[name] = value;
   }
   return passed;
 }
 
 /** Get Blob or Get Blob Properties, asked from within, as far as a browser is to see it. */
 async function blobReply(
-  { around }: WebsiteOptions,
-  incoming: IncomingMessage,
+  { around, tls }: WebsiteOptions,
+  incoming: Message,
   account: string,
   name: string,
   passed: Readonly<Record<string, string>>,
@@ -154,7 +152,7 @@ async function blobReply(
   const { method } = incoming;
   const reply = await door.answer({
     message: { method, url: `/${path}`, headers, rawHeaders: Object.entries(headers).flat() },
-    secure: "encrypted" in (incoming.socket as Socket & { encrypted?: boolean }),
+    secure: tls !== undefined,
     body: noRequestBody,
     caller: ownerOf(account),
     only: ["Get Blob", "Get Blob Properties"],

@@ -1,21 +1,26 @@
 import assert from "node:assert/strict";
-import type { IncomingMessage } from "node:http";
 import { test } from "node:test";
 import { blobService } from "../blob/operations.ts";
 import { type ErrorCode, errors } from "../rules/errors.ts";
-import { type Address, clientIdOf, parseAddress, parseRequest, statedVersion } from "./parse.ts";
+import {
+  type Address,
+  clientIdOf,
+  type Message,
+  parseAddress,
+  parseRequest,
+  statedVersion,
+} from "./parse.ts";
 
 // SEMANTICS d.14 (host style, path style, secondary), c.1 ($root), 0 (versions, client request id).
 type Headers = Record<string, string>;
 const PATH_HOST = "127.0.0.1:10000";
 const HOST = "abc.blob.core.windows.net";
-const incoming = (url: string, headers: Headers = { host: PATH_HOST }): IncomingMessage =>
-  ({
-    method: "GET",
-    url,
-    headers,
-    rawHeaders: Object.entries(headers).flat(),
-  }) as unknown as IncomingMessage;
+const incoming = (url: string, headers: Headers = { host: PATH_HOST }): Message => ({
+  method: "GET",
+  url,
+  headers,
+  rawHeaders: Object.entries(headers).flat(),
+});
 
 const addresses: [what: string, host: string, url: string, want: Partial<Address>][] = [
   [

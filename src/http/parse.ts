@@ -1,5 +1,4 @@
 import { hash } from "node:crypto";
-import type { IncomingMessage } from "node:http";
 import { ownerOf } from "../auth/caller.ts";
 import { parseBase64 } from "../base/bytes.ts";
 import { KEY_SIZE } from "../base/cipher.ts";
@@ -10,6 +9,7 @@ import { isServiceVersion, NEWEST_VERSION } from "../rules/versions.ts";
 import { noRequestBody } from "./body.ts";
 import { parseConditions } from "./conditions.ts";
 import type { CustomerKey, Request, RequestBody, ServiceDefinition } from "./operation.ts";
+import type { Head } from "./wire.ts";
 
 const URL_SIZE_MAX = 32 * 1024;
 const HEADER_COUNT_MAX = 256;
@@ -34,14 +34,14 @@ export type Address = {
 const HOST_FORM = /^([a-z0-9]{3,24})(-secondary)?\.(blob|queue|table|file|dfs|web)\./i;
 
 /** The head of a request, from a connection or made by ourselves. */
-export type Message = Pick<IncomingMessage, "method" | "url" | "headers" | "rawHeaders">;
+export type Message = Omit<Head, "minor">;
 
 /** Whether the request's account is in its host or in its path, and what the path and query say. */
 export function parseAddress(incoming: Message, secure: boolean): Address {
   if (incoming.rawHeaders.length / 2 > HEADER_COUNT_MAX) {
     throw new StorageError("RequestHeaderFieldsTooLarge");
   }
-  return addressOf(incoming.url ?? "/", incoming.headers.host ?? "localhost", secure);
+  return addressOf(incoming.url, incoming.headers.host ?? "localhost", secure);
 }
 
 /** Takes a request's target and host apart. */
@@ -101,15 +101,15 @@ export function parseQuery(text: string): [string, string][] {
 export type RequestIds = { readonly id: string; readonly clientId: string | undefined };
 
 /** The client's own id for the request, if it is one that may be sent back. */
-export function clientIdOf(incoming: IncomingMessage): string | undefined {
+export function clientIdOf(incoming: Message): string | undefined {
   const id = incoming.headers["x-ms-client-request-id"];
-  return typeof id === "string" && CLIENT_ID_FORM.test(id) ? id : undefined;
+  return id !== undefined && CLIENT_ID_FORM.test(id) ? id : undefined;
 }
 
 /** The version that a request says it speaks: in a header, a parameter, or by the signature of its URL. */
 export function statedVersion(incoming: Message, { parameters }: Address): string | undefined {
   const header = incoming.headers["x-ms-version"];
-  if (typeof header === "string") return header;
+  if (header !== undefined) return header;
   const value = (name: string) => parameters.find(([each]) => each === name)?.[1];
   const signed = value("sig") === undefined ? undefined : value("sv");
   return (
@@ -118,7 +118,10 @@ export function statedVersion(incoming: Message, { parameters }: Address): strin
 }
 
 /** A request before it is known who sent it. */
-export type Unauthorized = Omit<Request, "caller" | "client">;
+export type Unauthorized = Omit<Request, "caller" | "client"> & {
+  readonly caller: undefined;
+  readonly client: undefined;
+};
 
 /** A request of the server's own, or of somebody who was judged before. */
 export const asOwner = (request: Unauthorized): Request => ({
@@ -137,20 +140,20 @@ export function parseRequest(
   body: RequestBody = noRequestBody,
 ): Unauthorized {
   const { headers } = incoming;
-  const header = (name: string): string | undefined => {
-    const value = headers[name];
-    return typeof value === "string" ? value : value?.join(",");
-  };
+  const header = (name: string): string | undefined => headers[name];
   const query = new Map<string, string>();
   for (const [name, value] of address.parameters) if (!query.has(name)) query.set(name, value);
   const timeout = query.get("timeout");
   if (timeout !== undefined && !/^\d{1,9}$/.test(timeout)) throw invalidQuery("timeout", timeout);
+  const { level, names } = service.place(address.segments, query);
   return {
-    ...ids,
-    method: verbOf(service, incoming.method ?? "GET", header),
+    id: ids.id,
+    clientId: ids.clientId,
+    method: verbOf(service, incoming.method, header),
     service: service.name,
     account: address.account,
-    ...service.place(address.segments, query),
+    level,
+    names,
     endpoint: address.endpoint,
     secondary: address.secondary,
     version: versionOf(version),
@@ -160,6 +163,8 @@ export function parseRequest(
     snapshot: tickOf(query, service.name === "file" ? "sharesnapshot" : "snapshot"),
     versionId: tickOf(query, "versionid"),
     customerKey: customerKeyOf(header),
+    caller: undefined, // there from the start, so that all requests are of one shape
+    client: undefined,
     body,
     header,
     headersFrom: (prefix) => headersFrom(incoming.rawHeaders, prefix),

@@ -1,9 +1,8 @@
-import { once } from "node:events";
-import type { IncomingMessage, ServerResponse } from "node:http";
-import type { ByteStream } from "../base/bytes.ts";
 import { escapeXml, XML_DECLARATION } from "../base/xml.ts";
 import { type CorsReply, exposedNames } from "../rules/cors.ts";
 import { errors, type StorageError } from "../rules/errors.ts";
+import type { Opened } from "../store/content.ts";
+import type { Exchange } from "./exchange.ts";
 import type { ErrorBody, HeaderValue, Reply } from "./operation.ts";
 
 /** What every reply carries, whatever became of the request. */
@@ -37,69 +36,52 @@ function addCors(list: string[], { headers, exposed }: CorsReply): void {
   list.push(...headers.flat());
 }
 
-const SMALL_BODY_MAX = 8 * 1024;
-
-const latin1 = (bytes: Uint8Array): string =>
-  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
-
-/** Sends a reply; resolves when its last byte is handed over, or the client is gone. */
-export async function sendReply(
-  outgoing: ServerResponse,
+/** Sends a reply; a promise only where the body is sent piece by piece: then it resolves at the end of it. */
+export function sendReply(
+  exchange: Exchange,
   envelope: Envelope,
   reply: Reply,
-): Promise<void> {
+): Promise<void> | undefined {
   const headers = flat(envelope, reply.headers);
-  const { body } = reply;
+  const { status, body } = reply;
   if (body === undefined || typeof body === "string") {
     const hasLength = "Content-Length" in reply.headers;
-    if (!hasLength && reply.status !== 204 && reply.status !== 304) {
+    if (!hasLength && status !== 204 && status !== 304) {
       headers.push("Content-Length", String(body === undefined ? 0 : Buffer.byteLength(body)));
     }
-    outgoing.writeHead(reply.status, headers);
-    outgoing.end(outgoing.req.method === "HEAD" ? undefined : body);
-    return;
+    exchange.reply(status, headers, body);
+    return undefined;
   }
+  if (body.bytes === undefined) return sendStream(exchange, status, headers, body);
   try {
-    outgoing.writeHead(reply.status, headers);
-    if (body.bytes !== undefined) sendBytes(outgoing, body.bytes);
-    else await sendStream(outgoing, body.stream());
+    const [first] = body.bytes;
+    const isOne = body.bytes.length === 1 && first !== undefined;
+    exchange.reply(status, headers, isOne ? first : Buffer.concat(body.bytes));
   } finally {
     body.close();
   }
+  return undefined;
 }
 
-function sendBytes(outgoing: ServerResponse, parts: readonly Uint8Array[]): void {
-  const [first] = parts;
-  const bytes = parts.length === 1 && first !== undefined ? first : Buffer.concat(parts);
-  // Node sends a text together with the headers in one piece, bytes apart from them.
-  if (bytes.length <= SMALL_BODY_MAX) outgoing.end(latin1(bytes), "latin1");
-  else outgoing.end(bytes);
-}
-
-async function sendStream(outgoing: ServerResponse, stream: ByteStream): Promise<void> {
+async function sendStream(
+  exchange: Exchange,
+  status: number,
+  headers: readonly string[],
+  body: Opened,
+): Promise<void> {
   try {
-    for await (const part of stream) {
-      if (outgoing.destroyed) return;
-      if (!outgoing.write(part)) await drained(outgoing);
+    exchange.begin(status, headers);
+    for await (const part of body.stream()) {
+      if (exchange.isGone) return;
+      const full = exchange.write(part);
+      if (full !== undefined) await full;
     }
-    outgoing.end();
+    exchange.end();
   } catch (error) {
-    outgoing.destroy(); // a reply that breaks off is the only way left to say that it is not whole
+    exchange.destroy(); // a reply that breaks off is the only way left to say that it is not whole
     throw error;
-  }
-}
-
-async function drained(outgoing: ServerResponse): Promise<void> {
-  if (outgoing.destroyed) return;
-  const gone = new AbortController();
-  const stop = () => gone.abort();
-  outgoing.once("close", stop);
-  try {
-    await once(outgoing, "drain", { signal: gone.signal });
-  } catch {
-    // The client is gone; the loop that writes sees it.
   } finally {
-    outgoing.off("close", stop);
+    body.close();
   }
 }
 
@@ -147,15 +129,14 @@ export function errorReply(
 }
 
 export function sendError(
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
+  exchange: Exchange,
   envelope: Envelope,
   error: Pick<StorageError, "code" | "details" | "status" | "message">,
   now: Date,
   write?: ErrorBody,
 ): void {
   const { status, headers, body } = errorReply(error, envelope.requestId, now, write);
-  const hasBody = incoming.method !== "HEAD" && status !== 304;
+  const hasBody = exchange.head.method !== "HEAD" && status !== 304;
   const sent = hasBody
     ? headers
     : {
@@ -163,6 +144,6 @@ export function sendError(
         "Content-Type": undefined,
         "Content-Length": status === 304 ? undefined : 0,
       };
-  outgoing.writeHead(status, errors[error.code][1], flat(envelope, sent));
-  outgoing.end(hasBody ? body : undefined);
+  const [, reason] = errors[error.code];
+  exchange.reply(status, flat(envelope, sent), hasBody ? body : undefined, reason);
 }

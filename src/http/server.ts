@@ -1,6 +1,3 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { createServer as createSecureServer, type ServerOptions } from "node:https";
-import type { Socket } from "node:net";
 import type { SecureContextOptions } from "node:tls";
 import type { Account } from "../auth/accounts.ts";
 import { authorize } from "../auth/authorize.ts";
@@ -13,7 +10,9 @@ import { corsReply, preflightHeaders } from "../rules/cors.ts";
 import { missingHeader, StorageError } from "../rules/errors.ts";
 import { services } from "../store/keys.ts";
 import type { ServiceRecord } from "../store/records.ts";
-import { ClientGone, receiveBody } from "./body.ts";
+import { ClientGone } from "./body.ts";
+import type { Exchange } from "./exchange.ts";
+import { type HttpServer, httpServer } from "./listener.ts";
 import { type Router, router } from "./match.ts";
 import type {
   InnerRequest,
@@ -34,7 +33,6 @@ import {
 } from "./parse.ts";
 import { type Envelope, sendError, sendReply } from "./reply.ts";
 import { permit, run } from "./run.ts";
-import { refuseBrokenRequests, watchSlowClients } from "./slow-clients.ts";
 
 export type ListenerOptions = {
   readonly service: ServiceDefinition;
@@ -54,41 +52,13 @@ export type ListenerOptions = {
  */
 const REQUESTS_MAX = 4_096;
 const FULL_TELL_MS = 10_000;
-const HEADER_SIZE_MAX = 64 * 1024;
-const HEADERS_LIMIT_MS = 20_000;
-const IDLE_LIMIT_MS = 120_000;
-const KEEP_ALIVE_MS = 75_000;
-const SECURE: ServerOptions = { minVersion: "TLSv1.2", handshakeTimeout: HEADERS_LIMIT_MS };
 
 /** One service on one port: parse, match, authorize, run, reply. It is not listening yet. */
-export function httpService(options: ListenerOptions): Server {
+export function httpService(options: ListenerOptions): HttpServer {
   const door = new Door(options);
   options.around.doors.set(options.service.name, door);
-  return limitedServer((incoming, outgoing) => void door.serve(incoming, outgoing), options.tls);
-}
-
-/** A server with the limits that each of ours has; it is not listening yet. */
-export function limitedServer(
-  serve: (incoming: IncomingMessage, outgoing: ServerResponse) => void,
-  tls: SecureContextOptions | undefined,
-): Server {
-  const limits = {
-    maxHeaderSize: HEADER_SIZE_MAX,
-    headersTimeout: HEADERS_LIMIT_MS,
-    requestTimeout: 0, // bodies may be large; watchSlowClients ends those that do not come on
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    noDelay: true,
-  };
-  const server =
-    tls === undefined
-      ? createServer(limits, serve)
-      : createSecureServer({ ...limits, ...SECURE, ...tls }, serve);
-  server.maxHeadersCount = 0; // counted in parse.ts, where one too many is an error and not dropped
-  server.setTimeout(IDLE_LIMIT_MS);
-  server.on("checkContinue", serve);
-  refuseBrokenRequests(server);
-  watchSlowClients(server);
-  return server;
+  const { tls, clock } = options;
+  return httpServer({ serve: (exchange) => void door.serve(exchange), tls, clock });
 }
 
 class Door {
@@ -108,63 +78,61 @@ class Door {
     this.#serverName = `Windows-Azure-${name}/1.0 Microsoft-HTTPAPI/2.0 Lazuli`;
   }
 
-  async serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  async serve(exchange: Exchange): Promise<void> {
+    const { head } = exchange;
     const begin = performance.now();
     const envelope: { -readonly [K in keyof Envelope]: Envelope[K] } = {
       requestId: this.#options.around.ids.guid(),
-      clientId: clientIdOf(incoming),
+      clientId: clientIdOf(head),
       version: undefined,
       server: this.#serverName,
       cors: undefined,
     };
     let operation: Operation | undefined;
-    outgoing.on("error", () => {}); // the client is gone; "close" says so too
     this.#open++;
     try {
-      if (incoming.url === "/healthz") {
-        outgoing.writeHead(200, { "Content-Type": "text/plain" }).end("OK\n");
+      if (head.url === "/healthz") {
+        exchange.reply(200, ["Content-Type", "text/plain", "Content-Length", "3"], "OK\n");
         return;
       }
       if (this.#open > this.#requestsMax) throw new StorageError("ServerBusy");
-      operation = await this.#answer(incoming, outgoing, envelope);
+      operation = await this.#answer(exchange, envelope);
     } catch (error) {
-      this.#fail(incoming, outgoing, envelope, error);
+      this.#fail(exchange, envelope, error);
     } finally {
       this.#open--;
-      if (this.#options.log.requests) this.#tell(incoming, outgoing, envelope, begin, operation);
+      if (this.#options.log.requests) this.#tell(exchange, envelope, begin, operation);
     }
   }
 
   async #answer(
-    incoming: IncomingMessage,
-    outgoing: ServerResponse,
+    exchange: Exchange,
     envelope: { -readonly [K in keyof Envelope]: Envelope[K] },
   ): Promise<Operation | undefined> {
     const { engine, around } = this.#options;
-    const { socket } = incoming;
-    const secure = "encrypted" in (socket as Socket & { encrypted?: boolean });
-    const body = receiveBody(incoming);
-    const client = socket.remoteAddress;
-    const address = parseAddress(incoming, secure);
+    const { head, body, client } = exchange;
+    const secure = this.#options.tls !== undefined;
+    const address = parseAddress(head, secure);
     const account = this.#account(address);
-    const stated = statedVersion(incoming, address);
-    const settings = needsSettings(incoming, stated) ? await this.#settings(account) : undefined;
+    const stated = statedVersion(head, address);
+    const settings = needsSettings(head, stated) ? await this.#settings(account) : undefined;
     const { cors = [] } = settings ?? {};
-    if (incoming.method === "OPTIONS") {
-      await sendReply(outgoing, envelope, preflight(incoming, cors));
+    if (head.method === "OPTIONS") {
+      await sendReply(exchange, envelope, preflight(head, cors));
       return undefined;
     }
-    envelope.cors = corsReply(cors, header(incoming, "origin"), incoming.method ?? "GET");
+    envelope.cors = corsReply(cors, head.headers.origin, head.method);
     const version = stated ?? settings?.defaultServiceVersion;
-    const inner = { message: incoming, secure, body, client, version };
+    const inner = { message: head, secure, body, client, version };
     const taken = this.#take(inner, address, account, envelope);
     const { operation, request } = taken instanceof Promise ? await taken : taken;
-    if (incoming.headers.expect !== undefined) {
+    if (exchange.isAwaited) {
       permit(operation, request);
-      outgoing.writeContinue();
+      exchange.proceed();
     }
     const reply = await run(operation, request, engine, around);
-    await sendReply(outgoing, envelope, overridden(reply, operation, request));
+    const sending = sendReply(exchange, envelope, overridden(reply, operation, request));
+    if (sending !== undefined) await sending;
     return operation;
   }
 
@@ -223,7 +191,7 @@ class Door {
       rawPath: address.rawPath,
       parameters: address.parameters,
       rawHeaders: message.rawHeaders,
-      method: message.method ?? "GET",
+      method: message.method,
       version: parsed.version,
       header: parsed.header,
       service: parsed.service,
@@ -237,12 +205,7 @@ class Door {
     return who instanceof Promise ? who.then(take) : take(who);
   }
 
-  #fail(
-    incoming: IncomingMessage,
-    outgoing: ServerResponse,
-    envelope: Envelope,
-    error: unknown,
-  ): void {
+  #fail(exchange: Exchange, envelope: Envelope, error: unknown): void {
     const { log, clock, service } = this.#options;
     const isFull = isDiskFull(error);
     if (isFull) this.#tellFull();
@@ -250,24 +213,16 @@ class Door {
       const fault = error instanceof Error ? error : new Error(String(error));
       log.error("a request failed", { requestId: envelope.requestId, error: fault.stack });
     }
-    if (error instanceof ClientGone || outgoing.destroyed) {
-      outgoing.destroy();
-      return;
-    }
-    if (outgoing.headersSent) {
-      outgoing.destroy();
+    if (error instanceof ClientGone || exchange.isGone || exchange.isBegun) {
+      exchange.destroy();
       return;
     }
     const answer =
       error instanceof StorageError
         ? error
         : new StorageError(isFull ? "DiskIsFull" : "InternalError");
-    // What is still on its way is read and dropped, so that the client gets to see the answer; a client that
-    // waits to be told to send its body is not told, and the connection ends.
-    if (incoming.headers.expect === undefined) incoming.resume();
-    else if (!incoming.complete) outgoing.shouldKeepAlive = false;
-    const write = service.errorBody?.(incoming.url ?? "");
-    sendError(incoming, outgoing, envelope, answer, new Date(clock.now()), write);
+    const write = service.errorBody?.(exchange.head.url);
+    sendError(exchange, envelope, answer, new Date(clock.now()), write);
   }
 
   /** Says so now and then: every write fails for the same reason. */
@@ -280,22 +235,21 @@ class Door {
   }
 
   #tell(
-    incoming: IncomingMessage,
-    outgoing: ServerResponse,
+    exchange: Exchange,
     envelope: Envelope,
     begin: number,
     operation: Operation | undefined,
   ): void {
-    const url = incoming.url ?? "";
+    const { method, url } = exchange.head;
     const end = url.indexOf("?"); // the query may hold a signature
     this.#options.log.info("request", {
       requestId: envelope.requestId,
       clientRequestId: envelope.clientId,
-      client: incoming.socket.remoteAddress,
-      method: incoming.method,
+      client: exchange.client,
+      method,
       path: end === -1 ? url : url.slice(0, end),
       operation: operation?.name,
-      status: outgoing.statusCode,
+      status: exchange.status,
       ms: Math.round((performance.now() - begin) * 100) / 100,
     });
   }
@@ -309,13 +263,18 @@ type Taken = { readonly operation: Operation; readonly request: Request };
  * Whether the settings of the service matter: for browsers and for what caches may keep, and to requests
  * without a version. Others are spared the look-up.
  */
-const needsSettings = ({ headers }: IncomingMessage, stated: string | undefined): boolean =>
+const needsSettings = ({ headers }: Message, stated: string | undefined): boolean =>
   stated === undefined || headers.origin !== undefined || headers.authorization === undefined;
 
 /** The request with its sender; a signature that names an encryption scope speaks for a header. */
 function sentBy(request: Unauthorized, caller: Caller, client: string | undefined): Request {
   const scope = caller.kind === "sas" ? caller.sas.encryptionScope : undefined;
-  if (scope === undefined) return Object.assign(request, { caller, client });
+  if (scope === undefined) {
+    const known = request as unknown as { -readonly [K in keyof Request]: Request[K] };
+    known.caller = caller;
+    known.client = client;
+    return known;
+  }
   const header = (name: string) =>
     name === "x-ms-encryption-scope" ? scope : request.header(name);
   return { ...request, caller, client, header };
@@ -328,21 +287,16 @@ function overridden(reply: Reply, { allow, kind }: Operation, { caller, query }:
   return { ...reply, headers: { ...reply.headers, ...caller.sas.overrides } };
 }
 
-function preflight(incoming: IncomingMessage, rules: NonNullable<ServiceRecord["cors"]>): Reply {
+function preflight({ headers: sent }: Message, rules: NonNullable<ServiceRecord["cors"]>): Reply {
   const required = (name: string) => {
-    const value = header(incoming, name);
+    const value = sent[name];
     if (value === undefined || value === "") throw missingHeader(name);
     return value;
   };
   const origin = required("origin");
   const method = required("access-control-request-method");
-  const wanted = header(incoming, "access-control-request-headers");
+  const wanted = sent["access-control-request-headers"];
   const headers = preflightHeaders(rules, { origin, method, headers: wanted });
   if (headers === undefined) throw new StorageError("CorsPreflightFailure");
   return { status: 200, headers };
-}
-
-function header(incoming: Message, name: string): string | undefined {
-  const value = incoming.headers[name];
-  return typeof value === "string" ? value : undefined;
 }
