@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import {
@@ -26,6 +27,8 @@ export type Config = {
   readonly endpoints: Readonly<Record<Service, Endpoint>>;
   /** Where static websites are served. */
   readonly website: Endpoint;
+  /** Threads that speak HTTP; 0 if the main one does. */
+  readonly httpThreads: number;
   /** Where the shares are served by SMB; undefined if they are not. */
   readonly smb: (Endpoint & { readonly isEncryptionRequired: boolean }) | undefined;
   readonly accounts: Accounts;
@@ -83,6 +86,7 @@ Where
   --smbHost HOST, --smbPort PORT
                                the shares by SMB 2 and 3 (127.0.0.1, 10445); any takes a free port, 0 is off
   --smbEncryption required     refuse SMB clients that do not encrypt (offered)
+  --httpThreads N              threads that speak HTTP (half of the cores, 2 at most); 0: the main thread does it
   --webHost HOST, --webPort PORT
                                static websites (127.0.0.1, 10004): what is in $web, of the first account or of
                                the one that the host names, as http://account.web.localhost:10004/ does
@@ -143,6 +147,7 @@ const OPTIONS = {
   smbHost: { ...text, default: "127.0.0.1" },
   smbPort: { ...text, default: "10445" },
   smbEncryption: { ...text, default: "offered" },
+  httpThreads: text,
   accounts: text,
   oauth: text,
   roles: text,
@@ -168,6 +173,11 @@ const OPTIONS = {
   disableTelemetry: flag,
   loose: { ...flag, short: "L" },
 } as const;
+
+const HTTP_THREADS_MAX = 16;
+
+/** As many threads for HTTP as the main thread can keep busy: it works about as long on a small request as they do. */
+const usualThreads = (cores: number): number => Math.min(2, Math.floor(cores / 2));
 
 /** Reads the command line and environment once. */
 export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Config {
@@ -202,6 +212,10 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     },
     smb: smbOf(values),
     website: endpoint("web"),
+    httpThreads:
+      values.httpThreads === undefined
+        ? usualThreads(availableParallelism())
+        : wholeNumber("--httpThreads", values.httpThreads, HTTP_THREADS_MAX),
     accounts:
       values.accounts === undefined
         ? accountsOf(source, named ?? `${DEVELOPMENT_ACCOUNT}:${DEVELOPMENT_KEY}`)

@@ -10,7 +10,7 @@ import { systemClock } from "./base/time.ts";
 import { ChangeFeed, changeNotes } from "./blob/change-feed.ts";
 import { Copier } from "./blob/copier.ts";
 import { Lifecycle, type LifecycleOptions, readLifecycle } from "./blob/lifecycle.ts";
-import { websiteServer } from "./blob/website.ts";
+import { websiteService } from "./blob/website.ts";
 import { type Config, ConfigError, type Endpoint, readConfig, USAGE } from "./config.ts";
 import { readMark, refuseUnfinished, removeMark } from "./engine/backup-mark.ts";
 import { realDisk } from "./engine/disk.ts";
@@ -23,8 +23,9 @@ import { memoryFiles } from "./engine/memory-files.ts";
 import { OpenError } from "./engine/open-error.ts";
 import { sqliteEngine } from "./engine/sqlite/engine.ts";
 import { FileCopier } from "./file/copier.ts";
-import type { HttpServer } from "./http/listener.ts";
+import { Fronts, type HttpPort } from "./http/fronts.ts";
 import type { Service, Surroundings } from "./http/operation.ts";
+import { openHere } from "./http/ports.ts";
 import { httpService } from "./http/server.ts";
 import { copySources } from "./http/source.ts";
 import { backUp, checkStore, restore, terminal } from "./maintenance.ts";
@@ -48,8 +49,6 @@ for (const flag of [
   setFlagsFromString(flag);
 }
 
-const DRAIN_LIMIT_MS = 10_000;
-const DRAIN_CHECK_MS = 20;
 const say = (line: string) => void process.stdout.write(`${line}\n`);
 
 async function main(): Promise<void> {
@@ -142,6 +141,18 @@ async function serve(
   const settings = { rehydrateMs, versioning, immutableStorage, containerRetentionDays };
   const security = openSecurity(config, log);
   const { authority, tls } = security;
+  const fronts =
+    config.httpThreads === 0
+      ? undefined
+      : new Fronts(config.httpThreads, {
+          accounts: () => authority.accounts(),
+          onFatal(error) {
+            log.error("a thread of HTTP failed", {
+              error: String((error as Error).stack ?? error),
+            });
+            process.exit(1);
+          },
+        });
   const doors: Surroundings["doors"] = new Map();
   const ports = new Map<number, Service>();
   const sources = copySources({ doors, ports, hosts: config.copyHosts });
@@ -157,16 +168,22 @@ async function serve(
     copies: copier,
     ...(config.changeFeedMs === undefined ? {} : { changes: changeNotes({ ids: randomIds }) }),
   };
-  const servers = new Map<Service, HttpServer>();
+  const opened = new Map<Service, HttpPort>();
   for (const service of services) {
-    const server = httpService({ service, engine, around, tls, clock: systemClock, log });
-    await listen(service.name, server, config.endpoints[service.name]);
-    security.attach(server);
-    servers.set(service.name, server);
-    ports.set((server.address() as AddressInfo).port, service.name);
+    const { name } = service;
+    const served = httpService({ service, engine, around, tls, clock: systemClock, log });
+    const options = { service: name, serve: served, tls, ...config.endpoints[name] };
+    const port = await openPort(name, options, (each) =>
+      fronts === undefined ? openHere(each, systemClock) : fronts.open(each),
+    );
+    security.attach(port);
+    opened.set(name, port);
+    ports.set(port.address.port, name);
   }
-  const website = websiteServer({ engine, around, tls, clock: systemClock, log });
-  await listen("web", website, config.website);
+  const webOptions = { serve: websiteService({ engine, around, tls, log }), tls };
+  const website = await openPort("web", { ...webOptions, ...config.website }, (each) =>
+    openHere(each, systemClock),
+  );
   security.attach(website);
   const smb = await listenSmb(config, { engine, contents, opens: around.opens, authority, log });
   const copies = [new Copier({ engine, around, log }), new FileCopier({ engine, around, log })];
@@ -192,11 +209,15 @@ async function serve(
           log,
           intervalMs: config.lifecycleMs,
         });
-  greet(config, security, { servers, website, smb: smb?.server });
+  greet(config, security, { ports: opened, website, smb: smb?.server });
   if (security.reload !== undefined) process.on("SIGHUP", security.reload);
   await signal();
   door?.close();
-  await Promise.all([...[...servers.values(), website].map(drained), smb?.drained()]);
+  await Promise.all([
+    ...[...opened.values(), website].map((port) => port.drained()),
+    smb?.drained(),
+  ]);
+  await fronts?.close();
   await lifecycle?.stop();
   await feed?.stop();
   await sweeper.stop();
@@ -223,18 +244,22 @@ async function listenSmb(
     ids: randomIds,
     isEncryptionRequired,
   });
-  await listen("smb", made.server, smb);
+  await openPort("smb", smb, async ({ host, port }) => {
+    made.server.listen(port, host);
+    await once(made.server, "listening");
+  });
   return made;
 }
 
-async function listen(
+/** Opens one of the doors, or tells in a sentence why it cannot be opened. */
+async function openPort<O extends Endpoint, P>(
   name: Service | "web" | "smb",
-  server: NetServer,
-  { host, port }: Endpoint,
-): Promise<void> {
-  server.listen(port, host);
+  options: O,
+  open: (options: O) => Promise<P>,
+): Promise<P> {
+  const { host, port } = options;
   try {
-    await once(server, "listening");
+    return await open(options);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     throw new OpenError(
@@ -250,10 +275,10 @@ function greet(
   config: Config,
   security: Security,
   {
-    servers,
+    ports,
     website,
     smb,
-  }: { servers: ReadonlyMap<Service, HttpServer>; website: HttpServer; smb: NetServer | undefined },
+  }: { ports: ReadonlyMap<Service, HttpPort>; website: HttpPort; smb: NetServer | undefined },
 ): void {
   const { accounts, isDevelopment, inMemory, location } = config;
   const protocol = security.tls === undefined ? "http" : "https";
@@ -261,38 +286,25 @@ function greet(
   const key = isDevelopment ? DEVELOPMENT_KEY : "<key>";
   say(`Lazuli, data ${inMemory ? "in memory" : `in ${location}`}`);
   let connection = `DefaultEndpointsProtocol=${protocol};AccountName=${name};AccountKey=${key};`;
-  for (const [service, server] of servers) {
+  for (const [service, { address }] of ports) {
     const title = service.charAt(0).toUpperCase() + service.slice(1);
-    const url = `${protocol}://${hostOf(server)}/${name}`;
+    const url = `${protocol}://${hostOf(address)}/${name}`;
     say(`  ${title.padEnd(6)}${url}`);
     connection += `${title}Endpoint=${url};`;
   }
-  say(`  Web   ${protocol}://${hostOf(website)}/`);
-  if (smb !== undefined) say(`  Smb   ${hostOf(smb)}`);
+  say(`  Web   ${protocol}://${hostOf(website.address)}/`);
+  if (smb !== undefined) say(`  Smb   ${hostOf(smb.address() as AddressInfo)}`);
   say(`  ${connection}`);
   for (const line of security.advice) say(line);
   say("Ready");
 }
 
-function hostOf(server: NetServer): string {
-  const { address, port } = server.address() as AddressInfo;
+function hostOf({ address, port }: AddressInfo): string {
   return `${address.includes(":") ? `[${address}]` : address}:${port}`;
 }
 
 async function signal(): Promise<void> {
   await Promise.race([once(process, "SIGTERM"), once(process, "SIGINT")]);
-}
-
-/** Takes no new connection, lets running requests finish for some seconds, then ends what is left. */
-async function drained(server: HttpServer): Promise<void> {
-  const closed = once(server, "close");
-  server.close();
-  // A connection becomes idle when its last request is answered.
-  const sweep = setInterval(() => server.closeIdleConnections(), DRAIN_CHECK_MS);
-  const limit = setTimeout(() => server.closeAllConnections(), DRAIN_LIMIT_MS);
-  await closed;
-  clearInterval(sweep);
-  clearTimeout(limit);
 }
 
 try {

@@ -1,8 +1,6 @@
-import type { Server } from "node:net";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { SecureContextOptions } from "node:tls";
-import { Server as SecureServer } from "node:tls";
 import type { Authority } from "./auth/authorize.ts";
 import { basicTokens, issuerTokens, type Tokens } from "./auth/tokens.ts";
 import { randomIds } from "./base/ids.ts";
@@ -23,7 +21,7 @@ export type Security = {
   /** What people should be told at the start. */
   readonly advice: readonly string[];
   /** Keeps a server's certificate up to date. */
-  attach(server: Server): void;
+  attach(port: { setCertificate(tls: SecureContextOptions): void }): void;
   /** Reads all files again; undefined if there are none. */
   readonly reload: (() => void) | undefined;
 };
@@ -43,9 +41,9 @@ export function openSecurity(config: Config, log: Log): Security {
     rolesFile === undefined
       ? undefined
       : reloaded({ what: "the roles", paths: [rolesFile], read: () => readRoles(rolesFile), log });
-  const servers: SecureServer[] = [];
+  const ports: Parameters<Security["attach"]>[0][] = [];
   const { certificate, advice } = openCertificate(config, log, (options) => {
-    for (const server of servers) server.setSecureContext({ ...options, minVersion: "TLSv1.2" });
+    for (const port of ports) port.setCertificate({ ...options, minVersion: "TLSv1.2" });
   });
   const followed = [accounts, roles, certificate].filter((file) => file !== undefined);
   return {
@@ -56,9 +54,7 @@ export function openSecurity(config: Config, log: Log): Security {
     },
     tls: certificate?.get(),
     advice,
-    attach(server) {
-      if (server instanceof SecureServer) servers.push(server);
-    },
+    attach: (port) => void ports.push(port),
     reload:
       followed.length === 0
         ? undefined

@@ -1,3 +1,4 @@
+import type { KeyObject } from "node:crypto";
 import { httpDate, type Instant, parseHttpDate } from "../base/time.ts";
 import { invalidHeader, missingHeader, StorageError } from "../rules/errors.ts";
 import type { Account, Accounts } from "./accounts.ts";
@@ -5,7 +6,8 @@ import { type Anonymous, type Caller, failed, type Grant } from "./caller.ts";
 import { delegationKey } from "./delegation.ts";
 import { everything, grantsOf, type Roles } from "./roles.ts";
 import { checkUse, type Delegation, isGenuine, readSas, type SasRequest } from "./sas.ts";
-import { isSigned, type Scheme, type SignedRequest } from "./shared-key.ts";
+import { isSigned, type SignedRequest } from "./shared-key.ts";
+import { parseSignature } from "./signer.ts";
 import { type Identity, MICROSOFT_CHALLENGE, type Tokens } from "./tokens.ts";
 
 /** What is known of who may come; asked anew for each request, because its files can change. */
@@ -22,12 +24,13 @@ export type Presented = SignedRequest &
   SasRequest & {
     /** Whether the request says which version it speaks. */
     readonly hasVersion: boolean;
+    /** Whether it is known already that a key of the account has signed it. */
+    readonly isSigned?: boolean;
   };
 
 /** Signatures are taken for this long before and after the date they were made for. */
 const WINDOW_MS = 15 * 60 * 1000;
 
-const FORM = /^(SharedKey|SharedKeyLite) ([^:\s]+):([A-Za-z0-9+/=]+)$/;
 const BEARER = /^Bearer +([A-Za-z0-9_.~+/=-]+)$/i;
 
 /**
@@ -47,14 +50,15 @@ export function authorize(
   }
   const bearer = BEARER.exec(authorization)?.[1];
   if (bearer !== undefined) return tokenHolder(request, account, authority, now, bearer);
-  const match = FORM.exec(authorization);
-  if (match === null) throw new StorageError("InvalidAuthenticationInfo");
-  const [, scheme, name, signature] = match as unknown as [string, Scheme, string, string];
-  if (name !== account.name)
+  const signed = parseSignature(authorization);
+  if (signed === undefined) throw new StorageError("InvalidAuthenticationInfo");
+  const { scheme, signature } = signed;
+  if (signed.account !== account.name)
     throw failed("The account of the signature is not the one of the URL.");
   if (!account.sharedKey) throw new StorageError("KeyBasedAuthenticationNotPermitted");
   checkDate(request, now);
-  if (!account.keys.some((key) => isSigned(request, scheme, signature, key))) {
+  const isOwn = (key: KeyObject) => isSigned(request, scheme, signature, key);
+  if (!request.isSigned && !account.keys.some(isOwn)) {
     throw failed("The signature does not match the request.");
   }
   return { kind: "owner", account: account.name };

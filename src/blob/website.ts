@@ -1,12 +1,10 @@
 import type { SecureContextOptions } from "node:tls";
 import { ownerOf } from "../auth/caller.ts";
 import type { Log } from "../base/log.ts";
-import type { Clock } from "../base/time.ts";
 import { escapeXml } from "../base/xml.ts";
 import type { Engine } from "../engine/engine.ts";
 import { ClientGone, noRequestBody } from "../http/body.ts";
-import type { Exchange } from "../http/exchange.ts";
-import { type HttpServer, httpServer } from "../http/listener.ts";
+import type { Served } from "../http/exchange.ts";
 import type { HeaderValue, Reply, Surroundings } from "../http/operation.ts";
 import type { Message } from "../http/parse.ts";
 import { type Envelope, sendReply } from "../http/reply.ts";
@@ -20,7 +18,6 @@ export type WebsiteOptions = {
   readonly around: Surroundings;
   /** The certificate, if it speaks TLS. */
   readonly tls: SecureContextOptions | undefined;
-  readonly clock: Clock;
   readonly log: Log;
 };
 
@@ -45,12 +42,12 @@ const SHOWN = new Set(
 );
 
 /** Static websites: what is in $web, to anybody, where an account's blob service says so. */
-export function websiteServer(options: WebsiteOptions): HttpServer {
-  const { tls, clock } = options;
-  return httpServer({ serve: (exchange) => void serve(options, exchange), tls, clock });
-}
+export const websiteService =
+  (options: WebsiteOptions) =>
+  (exchange: Served): void =>
+    void serve(options, exchange);
 
-async function serve(options: WebsiteOptions, exchange: Exchange): Promise<void> {
+async function serve(options: WebsiteOptions, exchange: Served): Promise<void> {
   const { around, log } = options;
   const { head } = exchange;
   const envelope: Envelope = {
@@ -60,7 +57,6 @@ async function serve(options: WebsiteOptions, exchange: Exchange): Promise<void>
     server: SERVER_NAME,
     cors: undefined,
   };
-  exchange.body.drop(); // no request here has a body that anybody wants
   try {
     const reply = head.url === "/healthz" ? healthy : await answer(options, head);
     await sendReply(exchange, envelope, reply);

@@ -59,7 +59,7 @@ export class Connection implements Line {
     socket.on("data", (bytes: Buffer) => this.#feed(bytes));
     socket.on("error", () => {}); // "close" follows
     socket.on("end", () => this.#ended());
-    socket.on("close", () => this.#exchange?.body.lose());
+    socket.on("close", () => this.#lost());
     socket.on("drain", () => this.#goOn());
   }
 
@@ -176,6 +176,12 @@ export class Connection implements Line {
     if (this.#rest.length > 0) this.#rest = Buffer.from(this.#rest); // let the large buffer go
     this.#shared.serve(exchange);
     return true;
+  }
+
+  #lost(): void {
+    const exchange = this.#exchange;
+    exchange?.body.lose();
+    if (exchange?.isAnswered === false) exchange.onGone?.();
   }
 
   /** The client sends no more; what it has asked for is still answered. */

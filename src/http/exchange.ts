@@ -1,8 +1,8 @@
-import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
+import type { Account } from "../auth/accounts.ts";
 import { ClientGone } from "./body.ts";
 import type { RequestBody } from "./operation.ts";
-import { Chunks, type Head, headText } from "./wire.ts";
+import { Chunks, type Head, headText, reasonOf } from "./wire.ts";
 
 /** What a body may run ahead of its reader before the client has to wait. */
 const AHEAD_MAX = 256 * 1024;
@@ -82,23 +82,24 @@ export class IncomingBody implements RequestBody {
     this.#tell?.();
   }
 
+  /** All of it, where it has come. */
+  taken(): Buffer {
+    const parts = this.#parts;
+    this.#parts = [];
+    return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
+  }
+
   whole(): Promise<Buffer> {
-    if (this.isOver) return Promise.resolve(this.#joined());
+    if (this.isOver) return Promise.resolve(this.taken());
     return new Promise((resolve, reject) => {
       // Whoever asks for all of it knows that it is small; so it need not wait for its reader.
       this.#tell = () => {
-        if (this.isOver) resolve(this.#joined());
+        if (this.isOver) resolve(this.taken());
         else if (this.#isGone) reject(new ClientGone());
         else this.#line.resume();
       };
       this.#tell();
     });
-  }
-
-  #joined(): Buffer {
-    const parts = this.#parts;
-    this.#parts = [];
-    return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
   }
 
   async *stream(): AsyncGenerator<Uint8Array> {
@@ -124,13 +125,41 @@ export class IncomingBody implements RequestBody {
   }
 }
 
+/** One request and its reply, as whoever serves it sees them. */
+export type Served = {
+  readonly head: Head;
+  readonly body: RequestBody;
+  readonly client: string | undefined;
+  /** The account whose key is known to have signed the request; undefined if nobody has looked yet. */
+  readonly signer: Account | undefined;
+  /** Whether the client holds its body back until it is told to send it. */
+  readonly isAwaited: boolean;
+  readonly isBegun: boolean;
+  readonly isGone: boolean;
+  /** The status that was sent; 0 before. */
+  readonly status: number;
+  /** Tells the client to send its body. */
+  proceed(): void;
+  /** Sends a whole reply; the list has a Content-Length where there is to be one. */
+  reply(status: number, list: readonly string[], body?: string | Uint8Array, reason?: string): void;
+  /** Begins a reply whose body follows by `write`, up to `end`. */
+  begin(status: number, list: readonly string[]): void;
+  /** Gives a promise where the next piece must wait for it. */
+  write(bytes: Uint8Array): Promise<void> | undefined;
+  end(): void;
+  /** Breaks the connection off: the only way left to say that a reply is not whole. */
+  destroy(): void;
+};
+
 /** One request and its reply on a connection. */
-export class Exchange {
+export class Exchange implements Served {
   readonly head: Head;
   readonly body: IncomingBody;
+  readonly signer = undefined;
+  /** Called if the client goes before the whole reply is handed over. */
+  onGone: (() => void) | undefined;
   readonly #line: Line;
   #keepAlive: boolean;
-  /** The status that was sent; 0 before. */
   status = 0;
   /** Whether the whole reply is handed over. */
   isAnswered = false;
@@ -152,7 +181,6 @@ export class Exchange {
     return this.#line.socket.remoteAddress;
   }
 
-  /** Whether the client holds its body back until it is told to send it. */
   get isAwaited(): boolean {
     return this.#isAwaited && !this.body.isOver;
   }
@@ -165,40 +193,37 @@ export class Exchange {
     return this.#line.socket.destroyed;
   }
 
-  /** Tells the client to send its body. */
   proceed(): void {
     if (!this.#isAwaited) return;
     this.#isAwaited = false;
     this.#line.socket.write(CONTINUE, "latin1");
   }
 
-  /** Sends a whole reply; the list has a Content-Length where there is to be one. */
   reply(
     status: number,
     list: readonly string[],
     body?: string | Uint8Array,
-    reason?: string,
+    reason: string = reasonOf(status),
   ): void {
-    const head = this.#headOf(status, list, reason);
+    this.send(status, headText(status, reason, list), body === undefined ? body : packed(body));
+  }
+
+  /** The same with a head that is written already, but for the lines that are the connection's; texts are Latin-1. */
+  send(status: number, text: string, body: string | Uint8Array | undefined): void {
+    const head = this.#headOf(status, text);
     const { socket } = this.#line;
     if (body === undefined || body.length === 0 || this.#isBare(status)) {
       socket.write(head, "latin1");
-    } else if (typeof body === "string" && Buffer.byteLength(body) === body.length) {
-      socket.write(head + body, "latin1");
-    } else {
-      const bytes = typeof body === "string" ? Buffer.from(body) : body;
-      if (bytes.length <= SMALL_BODY_MAX) socket.write(head + latin1(bytes), "latin1");
-      else {
-        socket.cork();
-        socket.write(head, "latin1");
-        socket.write(bytes);
-        socket.uncork();
-      }
+    } else if (typeof body === "string") socket.write(head + body, "latin1");
+    else {
+      socket.cork();
+      socket.write(head, "latin1");
+      socket.write(body);
+      socket.uncork();
     }
     this.#end();
   }
 
-  /** Begins a reply whose body follows by `write`, up to `end`. */
   begin(status: number, list: readonly string[]): void {
     const more = [...list];
     if (!list.includes("Content-Length") && !this.#isBare(status)) {
@@ -207,10 +232,10 @@ export class Exchange {
       if (this.#isChunked) more.push("Transfer-Encoding", "chunked");
       else this.#keepAlive = false;
     }
-    this.#line.socket.write(this.#headOf(status, more), "latin1");
+    const text = headText(status, reasonOf(status), more);
+    this.#line.socket.write(this.#headOf(status, text), "latin1");
   }
 
-  /** Resolves when more may be written. */
   write(bytes: Uint8Array): Promise<void> | undefined {
     const { socket } = this.#line;
     if (socket.destroyed || bytes.length === 0 || this.#isBare(this.status)) return undefined;
@@ -228,7 +253,6 @@ export class Exchange {
     this.#end();
   }
 
-  /** Breaks the connection off: the only way left to say that a reply is not whole. */
   destroy(): void {
     this.#line.socket.destroy();
   }
@@ -238,12 +262,10 @@ export class Exchange {
     return this.head.method === "HEAD" || status === 204 || status === 304;
   }
 
-  #headOf(status: number, list: readonly string[], reason = STATUS_CODES[status] ?? ""): string {
-    const common = this.#line.commonLines();
-    const text = headText(status, reason, list);
+  #headOf(status: number, text: string): string {
     this.status = status;
     this.staysOpen = this.#keepAlive && !this.isAwaited && !this.#line.isClosing;
-    return `${text}${common}${this.staysOpen ? KEPT : CLOSED}`;
+    return `${text}${this.#line.commonLines()}${this.staysOpen ? KEPT : CLOSED}`;
   }
 
   #end(): void {
@@ -258,6 +280,14 @@ export class Exchange {
 export const KEEP_ALIVE_MS = 75_000;
 const KEPT = `Connection: keep-alive\r\nKeep-Alive: timeout=${KEEP_ALIVE_MS / 1000}\r\n\r\n`;
 const CLOSED = "Connection: close\r\n\r\n";
+
+/** A body as it travels best: few bytes as Latin-1, which goes out in one piece with the head. */
+export function packed(body: string | Uint8Array): string | Uint8Array {
+  if (typeof body === "string") {
+    return Buffer.byteLength(body) === body.length ? body : packed(Buffer.from(body));
+  }
+  return body.length <= SMALL_BODY_MAX ? latin1(body) : body;
+}
 
 const latin1 = ({ buffer, byteOffset, byteLength }: Uint8Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString("latin1");

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { createServer, type Server, type Socket } from "node:net";
 import {
   createServer as createSecureServer,
@@ -24,6 +25,22 @@ export type HttpOptions = {
   readonly tls: SecureContextOptions | undefined;
   readonly clock: Clock;
 };
+
+/** How often connections that became idle are ended at the end, and how long those are left that are not. */
+const DRAIN_CHECK_MS = 100;
+const DRAIN_LIMIT_MS = 10_000;
+
+/** Takes no new connection, lets running requests finish for some seconds, then ends what is left. */
+export async function drained(server: HttpServer): Promise<void> {
+  const closed = once(server, "close");
+  server.close();
+  server.closeIdleConnections();
+  const sweep = setInterval(() => server.closeIdleConnections(), DRAIN_CHECK_MS);
+  const limit = setTimeout(() => server.closeAllConnections(), DRAIN_LIMIT_MS);
+  await closed;
+  clearInterval(sweep);
+  clearTimeout(limit);
+}
 
 /** Decision 11 says why this is not node:http. */
 export function httpServer({ serve, tls, clock }: HttpOptions): HttpServer {
@@ -55,12 +72,15 @@ export function httpServer({ serve, tls, clock }: HttpOptions): HttpServer {
     connections.add(connection);
     socket.once("close", () => connections.delete(connection));
   };
-  // A client may end its side and still wait for its answer.
-  const options = { noDelay: true, allowHalfOpen: true };
   const bare: Server =
     tls === undefined
-      ? createServer(options, accept)
-      : createSecureServer({ ...options, ...SECURE, ...tls }, accept);
+      ? createServer({ noDelay: true, allowHalfOpen: true }, accept) // who ends its side may wait for an answer
+      : createSecureServer({ noDelay: true, ...SECURE, ...tls }, accept);
+  const sockets = new Set<Socket>(); // also those that are not through with their handshake
+  bare.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
   const timer = setInterval(() => {
     const now = performance.now();
     for (const connection of connections) connection.check(now);
@@ -71,7 +91,7 @@ export function httpServer({ serve, tls, clock }: HttpOptions): HttpServer {
       for (const connection of connections) if (connection.isIdle) connection.socket.destroy();
     },
     closeAllConnections() {
-      for (const { socket } of connections) socket.destroy();
+      for (const socket of sockets) socket.destroy();
     },
   });
   return server;

@@ -91,6 +91,11 @@ export type RequestBody = {
   /** All of it, in memory; only where `size` is known to be small. */
   whole(): Promise<Buffer>;
   stream(): ByteStream;
+  /** Which sums of it are made elsewhere, and these when all of it has come. */
+  readonly willSum?: { readonly md5: boolean; readonly crc64: boolean };
+  readonly sums?:
+    | { readonly md5: string | undefined; readonly crc64: string | undefined }
+    | undefined;
 };
 
 /** Thrown by `apply` to answer with a reply and yet write nothing: a refusal that is not the whole reply. */

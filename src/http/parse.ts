@@ -34,7 +34,7 @@ export type Address = {
 const HOST_FORM = /^([a-z0-9]{3,24})(-secondary)?\.(blob|queue|table|file|dfs|web)\./i;
 
 /** The head of a request, from a connection or made by ourselves. */
-export type Message = Omit<Head, "minor">;
+export type Message = Omit<Head, "minor" | "text">;
 
 /** Whether the request's account is in its host or in its path, and what the path and query say. */
 export function parseAddress(incoming: Message, secure: boolean): Address {

@@ -28,7 +28,8 @@ export async function receive(
   if (rule.kind !== "bytes") {
     const size = bodySize(request.body, rule.sizeMax);
     const bytes = size === 0 ? Buffer.alloc(0) : await request.body.whole();
-    const received = sumsOf(bytes, sums.md5 !== undefined, sums.crc64 !== undefined);
+    const wanted = { md5: sums.md5 !== undefined, crc64: sums.crc64 !== undefined };
+    const received = sumsOf(bytes, wanted, request.body.sums);
     compareSums(sums, received);
     if (rule.kind === "whole") return { ...noBody, ...received, bytes };
     if (bytes.length === 0 && rule.optional) return noBody;
@@ -38,22 +39,27 @@ export async function receive(
   const wantsMd5 = rule.md5 === "always" || sums.md5 !== undefined;
   if (size <= HEAP_CHUNK_MAX) {
     const bytes = size === 0 ? Buffer.alloc(0) : await request.body.whole();
-    const received = sumsOf(bytes, wantsMd5, true);
+    const received = sumsOf(bytes, { md5: wantsMd5, crc64: true }, request.body.sums);
     compareSums(sums, received);
     const { seal, ...sealed } = sealing(request.customerKey?.key);
     const parts = [{ bytes: seal(bytes), ...sealed }];
     const staged = size === 0 ? nothingStaged : { size, parts };
     return { ...noBody, ...received, staged };
   }
-  const md5 = wantsMd5 ? createHash("md5") : undefined;
-  const crc = new Crc64();
+  const { willSum } = request.body;
+  const md5 = wantsMd5 && !willSum?.md5 ? createHash("md5") : undefined;
+  const crc = willSum?.crc64 ? undefined : new Crc64();
   const see = (bytes: Uint8Array) => {
     md5?.update(bytes);
-    crc.update(bytes);
+    crc?.update(bytes);
   };
   const key = request.customerKey?.key;
   const staged = await contents.stage(request.body.stream(), size, see, key);
-  const received = { md5: md5?.digest("base64"), crc64: crc.digest() };
+  const made = request.body.sums;
+  const received = {
+    md5: wantsMd5 ? (md5?.digest("base64") ?? made?.md5) : undefined,
+    crc64: crc?.digest() ?? made?.crc64,
+  };
   try {
     compareSums(sums, received);
   } catch (error) {
@@ -66,9 +72,13 @@ export async function receive(
 /** Base64 MD5 and CRC-64 of bytes, as far as they were sent or computed. */
 export type Sums = { readonly md5: string | undefined; readonly crc64: string | undefined };
 
-const sumsOf = (bytes: Uint8Array, wantsMd5: boolean, wantsCrc64: boolean): Sums => ({
-  md5: wantsMd5 ? hash("md5", bytes, "base64") : undefined,
-  crc64: wantsCrc64 ? crc64(bytes) : undefined,
+const sumsOf = (
+  bytes: Uint8Array,
+  wanted: { readonly md5: boolean; readonly crc64: boolean },
+  made: Sums | undefined,
+): Sums => ({
+  md5: wanted.md5 ? (made?.md5 ?? hash("md5", bytes, "base64")) : undefined,
+  crc64: wanted.crc64 ? (made?.crc64 ?? crc64(bytes)) : undefined,
 });
 
 const MD5_SIZE = 16;

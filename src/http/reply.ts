@@ -2,7 +2,7 @@ import { escapeXml, XML_DECLARATION } from "../base/xml.ts";
 import { type CorsReply, exposedNames } from "../rules/cors.ts";
 import { errors, type StorageError } from "../rules/errors.ts";
 import type { Opened } from "../store/content.ts";
-import type { Exchange } from "./exchange.ts";
+import type { Served } from "./exchange.ts";
 import type { ErrorBody, HeaderValue, Reply } from "./operation.ts";
 
 /** What every reply carries, whatever became of the request. */
@@ -38,7 +38,7 @@ function addCors(list: string[], { headers, exposed }: CorsReply): void {
 
 /** Sends a reply; a promise only where the body is sent piece by piece: then it resolves at the end of it. */
 export function sendReply(
-  exchange: Exchange,
+  exchange: Served,
   envelope: Envelope,
   reply: Reply,
 ): Promise<void> | undefined {
@@ -64,7 +64,7 @@ export function sendReply(
 }
 
 async function sendStream(
-  exchange: Exchange,
+  exchange: Served,
   status: number,
   headers: readonly string[],
   body: Opened,
@@ -129,7 +129,7 @@ export function errorReply(
 }
 
 export function sendError(
-  exchange: Exchange,
+  exchange: Served,
   envelope: Envelope,
   error: Pick<StorageError, "code" | "details" | "status" | "message">,
   now: Date,

@@ -11,8 +11,7 @@ import { missingHeader, StorageError } from "../rules/errors.ts";
 import { services } from "../store/keys.ts";
 import type { ServiceRecord } from "../store/records.ts";
 import { ClientGone } from "./body.ts";
-import type { Exchange } from "./exchange.ts";
-import { type HttpServer, httpServer } from "./listener.ts";
+import type { Served } from "./exchange.ts";
 import { type Router, router } from "./match.ts";
 import type {
   InnerRequest,
@@ -53,12 +52,11 @@ export type ListenerOptions = {
 const REQUESTS_MAX = 4_096;
 const FULL_TELL_MS = 10_000;
 
-/** One service on one port: parse, match, authorize, run, reply. It is not listening yet. */
-export function httpService(options: ListenerOptions): HttpServer {
+/** One service: parse, match, authorize, run, reply. Gives what serves its requests. */
+export function httpService(options: ListenerOptions): (exchange: Served) => void {
   const door = new Door(options);
   options.around.doors.set(options.service.name, door);
-  const { tls, clock } = options;
-  return httpServer({ serve: (exchange) => void door.serve(exchange), tls, clock });
+  return (exchange) => void door.serve(exchange);
 }
 
 class Door {
@@ -78,7 +76,7 @@ class Door {
     this.#serverName = `Windows-Azure-${name}/1.0 Microsoft-HTTPAPI/2.0 Lazuli`;
   }
 
-  async serve(exchange: Exchange): Promise<void> {
+  async serve(exchange: Served): Promise<void> {
     const { head } = exchange;
     const begin = performance.now();
     const envelope: { -readonly [K in keyof Envelope]: Envelope[K] } = {
@@ -106,11 +104,11 @@ class Door {
   }
 
   async #answer(
-    exchange: Exchange,
+    exchange: Served,
     envelope: { -readonly [K in keyof Envelope]: Envelope[K] },
   ): Promise<Operation | undefined> {
     const { engine, around } = this.#options;
-    const { head, body, client } = exchange;
+    const { head, body, client, signer } = exchange;
     const secure = this.#options.tls !== undefined;
     const address = parseAddress(head, secure);
     const account = this.#account(address);
@@ -124,7 +122,7 @@ class Door {
     envelope.cors = corsReply(cors, head.headers.origin, head.method);
     const version = stated ?? settings?.defaultServiceVersion;
     const inner = { message: head, secure, body, client, version };
-    const taken = this.#take(inner, address, account, envelope);
+    const taken = this.#take(inner, address, account, envelope, signer);
     const { operation, request } = taken instanceof Promise ? await taken : taken;
     if (exchange.isAwaited) {
       permit(operation, request);
@@ -171,6 +169,7 @@ class Door {
     address: Address,
     account: Account,
     envelope: { requestId: string; clientId?: string | undefined; version?: string | undefined },
+    signer?: Account,
   ): Taken | Promise<Taken> {
     const { service, clock, around } = this.#options;
     const ids = { id: envelope.requestId, clientId: envelope.clientId };
@@ -198,6 +197,7 @@ class Door {
       names: parsed.names,
       query: parsed.query,
       hasVersion: version !== undefined,
+      isSigned: signer === account,
       secure,
       client,
     };
@@ -205,7 +205,7 @@ class Door {
     return who instanceof Promise ? who.then(take) : take(who);
   }
 
-  #fail(exchange: Exchange, envelope: Envelope, error: unknown): void {
+  #fail(exchange: Served, envelope: Envelope, error: unknown): void {
     const { log, clock, service } = this.#options;
     const isFull = isDiskFull(error);
     if (isFull) this.#tellFull();
@@ -235,7 +235,7 @@ class Door {
   }
 
   #tell(
-    exchange: Exchange,
+    exchange: Served,
     envelope: Envelope,
     begin: number,
     operation: Operation | undefined,

@@ -1,3 +1,4 @@
+import { STATUS_CODES } from "node:http";
 import { type ErrorCode, errors } from "../rules/errors.ts";
 
 /** The first lines of a request, as they were sent; names of `headers` in lower case. */
@@ -9,6 +10,8 @@ export type Head = {
   readonly rawHeaders: readonly string[];
   /** Of HTTP/1.1 or HTTP/1.0. */
   readonly minor: 0 | 1;
+  /** All of it, Latin-1, without the empty line at its end. */
+  readonly text: string;
 };
 
 /** Bytes that are no request: where the next one would begin nobody knows, so the connection ends. */
@@ -73,7 +76,7 @@ export function parseHead(text: string): Head {
     else headers[name] = `${before}, ${value}`;
   }
   const [, method = "", url = "", minor] = line;
-  return { method, url, headers, rawHeaders, minor: minor === "1" ? 1 : 0 };
+  return { method, url, headers, rawHeaders, minor: minor === "1" ? 1 : 0, text };
 }
 
 function trimmed(text: string, from: number, to: number): string {
@@ -175,6 +178,8 @@ export class Chunks {
     }
   }
 }
+
+export const reasonOf = (status: number): string => STATUS_CODES[status] ?? "";
 
 /** The head of a reply; throws if a value could end its line. */
 export function headText(status: number, reason: string, list: readonly string[]): string {

@@ -1,6 +1,4 @@
-import { once } from "node:events";
 import { mkdirSync } from "node:fs";
-import type { AddressInfo } from "node:net";
 import { StatementSync } from "node:sqlite";
 import { setImmediate as turn, setTimeout as wait } from "node:timers/promises";
 import { parseAccounts } from "../../src/auth/accounts.ts";
@@ -10,6 +8,7 @@ import { type Disk, realDisk } from "../../src/engine/disk.ts";
 import { diskFiles } from "../../src/engine/disk-files.ts";
 import { sqliteEngine } from "../../src/engine/sqlite/engine.ts";
 import type { Surroundings } from "../../src/http/operation.ts";
+import { openHere } from "../../src/http/ports.ts";
 import { httpService } from "../../src/http/server.ts";
 import { copySources } from "../../src/http/source.ts";
 import { services } from "../../src/services.ts";
@@ -75,9 +74,8 @@ async function serve({ directory, offsetMs, requestsMax, cut }: Beginning): Prom
   const ports: Record<string, number> = {};
   for (const service of services) {
     const options = { service, engine, around, tls: undefined, clock, log, requestsMax };
-    const server = httpService(options).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    ports[service.name] = (server.address() as AddressInfo).port;
+    const opening = { serve: httpService(options), host: "127.0.0.1", port: 0, tls: undefined };
+    ports[service.name] = (await openHere(opening, clock)).address.port;
   }
   new Sweeper({ engine, files, contents, log }, clock);
   const say = (word: Word) => void process.send?.(word);
