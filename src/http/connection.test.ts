@@ -1,0 +1,157 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { after, suite, test } from "node:test";
+import type { Exchange } from "./exchange.ts";
+import { drained, httpServer } from "./listener.ts";
+
+const clock = { now: () => Date.UTC(2026, 0, 2, 3, 4, 5) };
+
+/** Answers with what it was asked: verb, target and body, by the way that the target names. */
+async function echo(exchange: Exchange): Promise<void> {
+  const { method, url } = exchange.head;
+  try {
+    if (url === "/now") {
+      exchange.reply(200, ["Content-Length", "3"], "now");
+      return;
+    }
+    if (url === "/refuse") {
+      exchange.reply(403, ["Content-Length", "0"]);
+      return;
+    }
+    if (exchange.isAwaited) exchange.proceed();
+    const body = await exchange.body.whole();
+    const text = `${method} ${url} ${body}`;
+    if (url === "/stream") {
+      exchange.begin(200, []);
+      for (const letter of text) await exchange.write(Buffer.from(letter));
+      exchange.end();
+    } else exchange.reply(200, ["Content-Length", String(Buffer.byteLength(text))], text);
+  } catch {
+    exchange.destroy();
+  }
+}
+
+suite("A connection", () => {
+  const server = httpServer({ serve: (exchange) => void echo(exchange), tls: undefined, clock });
+  const port = once(server.listen(0, "127.0.0.1"), "listening").then(
+    () => (server.address() as AddressInfo).port,
+  );
+  after(() => drained(server));
+
+  /**
+   * Sends pieces one after another, each expression when it was seen, and gives all that comes until the server
+   * ends or `until` was seen.
+   */
+  async function told(pieces: readonly (string | RegExp)[], until?: RegExp): Promise<string> {
+    const socket: Socket = connect(await port, "127.0.0.1");
+    socket.setNoDelay(true);
+    let text = "";
+    const seen = new Promise<void>((resolve) => {
+      socket.on("data", (bytes) => {
+        text += bytes.toString("latin1");
+        if (until?.test(text)) resolve();
+      });
+      socket.on("close", () => resolve());
+      socket.on("error", () => resolve());
+    });
+    for (const piece of pieces) {
+      if (typeof piece === "string") socket.write(piece, "latin1");
+      else while (!piece.test(text)) await once(socket, "data");
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await seen;
+    socket.destroy();
+    return text;
+  }
+
+  const bodies = (text: string) =>
+    text.split(/HTTP\/1\.1 \d+ [^\r]*\r\n/).map((each) => each.split("\r\n\r\n").slice(1).join());
+
+  test("answers, with the date, and stays open", async () => {
+    const text = await told(["GET /a HTTP/1.1\r\nHost: h\r\n\r\n"], /GET \/a/);
+    assert.match(text, /^HTTP\/1\.1 200 OK\r\n/);
+    assert.match(text, /\r\nDate: Fri, 02 Jan 2026 03:04:05 GMT\r\n/);
+    assert.match(text, /\r\nConnection: keep-alive\r\n/);
+  });
+
+  test("a head and a body may come byte by byte", async () => {
+    const all = "PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello";
+    assert.match(await told([...all], /hello/), /PUT \/a hello$/);
+  });
+
+  test("requests that are sent ahead are answered in order, each after the one before", async () => {
+    const one = (n: number) => `PUT /${n} HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n${n}`;
+    const many = Array.from({ length: 50 }, (_, n) => one(n % 10)).join("");
+    const last = "GET /last HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    const answers = bodies(await told([many + last])).slice(1);
+    const wanted = Array.from({ length: 50 }, (_, n) => `PUT /${n % 10} ${n % 10}`);
+    assert.deepEqual(answers, [...wanted, "GET /last "]);
+  });
+
+  test("Connection: close, HTTP/1.0, and a client that ends its side", async () => {
+    const close = await told(["GET /a HTTP/1.1\r\nConnection: close\r\n\r\n"]);
+    assert.match(close, /\r\nConnection: close\r\n[\s\S]*GET \/a $/);
+    assert.match(await told(["GET /a HTTP/1.0\r\n\r\n"]), /Connection: close[\s\S]*GET \/a $/);
+    const socket = connect({ port: await port, host: "127.0.0.1", allowHalfOpen: true });
+    socket.end("GET /half HTTP/1.1\r\n\r\n");
+    let text = "";
+    for await (const bytes of socket) text += bytes;
+    assert.match(text, /GET \/half $/);
+  });
+
+  test("a body in chunks is read, and a reply of unknown size is sent in chunks", async () => {
+    const chunked =
+      "PUT /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n";
+    assert.match(await told([chunked], /abc/), /PUT \/a abc$/);
+    const stream = await told(["GET /stream HTTP/1.1\r\n\r\n"], /\r\n0\r\n\r\n/);
+    assert.match(stream, /Transfer-Encoding: chunked/);
+    assert.match(stream, /\r\n\r\n1\r\nG\r\n1\r\nE\r\n/);
+    const old = await told(["GET /stream HTTP/1.0\r\n\r\n"]);
+    assert.match(old, /\r\n\r\nGET \/stream $/);
+    assert.doesNotMatch(old, /chunked/);
+  });
+
+  test("HEAD has the length and no body", async () => {
+    const text = await told(["HEAD /a HTTP/1.1\r\nConnection: close\r\n\r\n"]);
+    assert.match(text, /Content-Length: 8\r\n/);
+    assert.ok(text.endsWith("\r\n\r\n"));
+  });
+
+  test("who waits to be told is told to send, or refused and let go", async () => {
+    const ask = (url: string) =>
+      `PUT ${url} HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n`;
+    const text = await told([ask("/a"), /100 Continue/, "ok"], /PUT \/a ok/);
+    assert.match(text, /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK/);
+    const refused = await told([ask("/refuse")]);
+    assert.match(refused, /^HTTP\/1\.1 403 [\s\S]*Connection: close/);
+    const other = await told(
+      ["PUT /a HTTP/1.1\r\nExpect: tea\r\nContent-Length: 0\r\n\r\n"],
+      /417/,
+    );
+    assert.match(other, /^HTTP\/1\.1 417 /);
+  });
+
+  test("a body that nobody wanted is passed over, and the next request answered", async () => {
+    const body = "x".repeat(300_000);
+    const put = `PUT /now HTTP/1.1\r\nContent-Length: ${body.length}\r\n\r\n`;
+    const text = await told([put, body, "GET /next HTTP/1.1\r\n\r\n"], /GET \/next/);
+    assert.match(text, /now[\s\S]*GET \/next $/);
+  });
+
+  test("what is no request is refused, and the connection ended", async () => {
+    for (const [bytes, code] of [
+      ["nonsense\r\n\r\n", "400 [^\r]*\r\nx-ms-error-code: InvalidInput"],
+      ["GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "400"],
+      ["PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "400"],
+      [`GET / HTTP/1.1\r\nx: ${"y".repeat(70_000)}\r\n\r\n`, "431"],
+      [`GET / HTTP/1.1\r\nx: ${"y".repeat(70_000)}`, "431"],
+    ] as const) {
+      assert.match(await told([bytes]), new RegExp(`^HTTP/1\\.1 ${code}`), bytes.slice(0, 40));
+    }
+  });
+
+  test("empty lines before a request are passed over", async () => {
+    assert.match(await told(["\r\n\r\nGET /a HTTP/1.1\r\n\r\n"], /GET \/a/), /GET \/a $/);
+  });
+});
