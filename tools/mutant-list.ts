@@ -123,7 +123,7 @@ export const mutants: readonly Mutant[] = [
   {
     bug: "a body that is cut short is taken for whole",
     edits: [
-      ["src/http/body.ts", "reject(new ClientGone())", "resolve(Buffer.concat(parts)), reject"],
+      ["src/http/exchange.ts", "reject(new ClientGone())", "(resolve(this.taken()), reject)"],
     ],
     found: over("none"),
   },
