@@ -1,5 +1,5 @@
 /** How many bytes of values one generation holds; there are two of them. */
-const GENERATION_SIZE = 8 * 1024 * 1024;
+const GENERATION_SIZE = 4 * 1024 * 1024;
 /** Larger values are not worth the room: a page of SQLite's own cache has them. */
 const VALUE_SIZE_MAX = 16 * 1024;
 /** So that many small values, or keys without one, do not take more room than large ones. */
