@@ -5,14 +5,15 @@ export type Mutant = {
   readonly found: Finder;
 };
 
-/** Simulated seeds; a fault over HTTP; or a file of tests, where neither can see it. */
+/** Simulated seeds; a fault over HTTP, with all kinds of objects or one; or a file of tests, where neither can see it. */
 export type Finder =
   | { readonly by: "simulation" }
-  | { readonly by: "HTTP"; readonly faults: string }
+  | { readonly by: "HTTP" | "SMB"; readonly faults: string; readonly only?: string }
   | { readonly by: "test"; readonly file: string };
 
 const simulation: Finder = { by: "simulation" };
 const over = (faults: string): Finder => ({ by: "HTTP", faults });
+const doors = (faults: string): Finder => ({ by: "SMB", faults, only: "Doors" });
 
 const RUN = "src/http/run.ts";
 const ENGINE = "src/engine/sqlite/engine.ts";
@@ -153,6 +154,88 @@ export const mutants: readonly Mutant[] = [
     bug: "requests that are open are not counted",
     edits: [["src/http/server.ts", "if (this.#open > this.#requestsMax)", "if (false)"]],
     found: over("overload"),
+  },
+  {
+    bug: "SMB CLOSE is answered before the sync",
+    edits: [
+      [
+        "src/smb/file-open.ts",
+        "await this.#remove();\n    await this.settled();",
+        "await this.#remove();",
+      ],
+    ],
+    found: doors("power cut"),
+  },
+  {
+    bug: "SMB FLUSH is answered before the sync",
+    edits: [
+      [
+        "src/smb/commands/flush.ts",
+        "await around.engine.settled();\n      await open.settled();",
+        "",
+      ],
+    ],
+    found: doors("power cut"),
+  },
+  {
+    bug: "an SMB WRITE that is to go through is answered before the sync",
+    edits: [
+      [
+        "src/smb/commands/write.ts",
+        'given: isThrough ? "durable" : "soon"',
+        'given: isThrough ? "soon" : "soon"',
+      ],
+    ],
+    found: doors("power cut"),
+  },
+  {
+    bug: "a write by REST does not look at SMB's locks",
+    edits: [
+      [
+        "src/store/opens.ts",
+        'writes && locks.length > 0 ? "FileLockConflict" : undefined',
+        "undefined",
+      ],
+    ],
+    found: doors("none"),
+  },
+  {
+    bug: "a write by SMB does not look at the locks of others",
+    edits: [["src/smb/commands/write.ts", "!mayTouch(around.opens, open, range, true)", "false"]],
+    found: doors("none"),
+  },
+  {
+    bug: "REST does not look at SMB's share modes",
+    edits: [
+      [
+        "src/store/opens.ts",
+        'if (this.#inTheWay(identity, use).length > 0) return "SharingViolation";',
+        "",
+      ],
+    ],
+    found: doors("none"),
+  },
+  {
+    bug: "an SMB rename that replaces a file removes it in a transaction of its own",
+    edits: [
+      [
+        "src/smb/commands/set-info.ts",
+        "const target = await open.change((change) =>",
+        "if (replaces !== 0) {\n      await open.change(async (change) => {\n        const { node: there } = await walk(change.tx, viewOf(change.share), path);\n        if (there !== undefined && there.id !== (await open.node(change.tx)).id) await makeWay({ around, change, there, replaces: true });\n      });\n    }\n    const target = await open.change((change) =>",
+      ],
+    ],
+    found: doors("none,slow disk"),
+  },
+  {
+    bug: "a delete on close is forgotten if others have the file open",
+    edits: [
+      [
+        "src/smb/file-open.ts",
+        "opens.setDeletePending(this, true);\n      if",
+        "opens.setDeletePending(this, opens.of(this).length === 1);\n      if",
+      ],
+    ],
+    found: doors("none"),
   },
   {
     bug: "a read tells what is not synced yet",

@@ -41,7 +41,8 @@ function argsOf(found: Finder): string[] {
   const proof = ["test/proof/proof.ts", "--first"];
   if (found.by === "simulation") return [...proof, "--seconds", "0", "--seeds", SEEDS];
   if (found.by === "test") return ["--test", found.file];
-  return [...proof, "--seeds", "0", "--seconds", SECONDS, "--faults", found.faults];
+  const only = found.only === undefined ? [] : ["--only", found.only];
+  return [...proof, "--seeds", "0", "--seconds", SECONDS, "--faults", found.faults, ...only];
 }
 
 /** The line that says what was found, or undefined if the bug was not seen. */

@@ -308,7 +308,8 @@ export class SmbClient {
     const id = message.readBigUInt64LE(24);
     const interim: Answer[] = [];
     const told = Promise.withResolvers<Answer>();
-    this.#waiting.set(id, { resolve: told.resolve, interim });
+    if (this.isClosed) told.resolve(closed);
+    else this.#waiting.set(id, { resolve: told.resolve, interim });
     if (more.hashed === true) this.#hashOn(message);
     this.send([message]);
     const answer = told.promise.then((found) => {

@@ -111,6 +111,7 @@ export function write(
   handle: Handle,
   offset: number,
   data: Buffer,
+  isThrough = false,
 ): Promise<Answer> {
   const body = Buffer.alloc(48);
   body.writeUInt16LE(49, 0);
@@ -118,6 +119,7 @@ export function write(
   body.writeUInt32LE(data.length, 4);
   body.writeBigUInt64LE(BigInt(offset), 8);
   handle.copy(body, 16);
+  body.writeUInt32LE(isThrough ? 1 : 0, 44);
   return client.request(commands.write, Buffer.concat([body, data]), { payload: data.length });
 }
 

@@ -307,7 +307,7 @@ export const blobSubject = (type: BlobType): Subject<BlobState, BlobInput, BlobO
   },
   memory: (client) => ({ client, etag: undefined, lease: undefined, length: 0, blocks: [] }),
   choose: (random, memory, fresh) => chosen(type, random, memory, fresh),
-  look: { kind: "get" },
+  looks: () => [{ kind: "get" }],
   async ask(line, object, input) {
     const answer = await line(sentFor(type, `/${CONTAINER}/${object}`, input));
     const { headers } = answer;

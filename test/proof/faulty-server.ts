@@ -12,6 +12,7 @@ import { openHere } from "../../src/http/ports.ts";
 import { httpService } from "../../src/http/server.ts";
 import { copySources } from "../../src/http/source.ts";
 import { services } from "../../src/services.ts";
+import { smbServer } from "../../src/smb/server.ts";
 import { Contents } from "../../src/store/content.ts";
 import { Opens } from "../../src/store/opens.ts";
 import { Sweeper } from "../../src/store/sweeper.ts";
@@ -77,6 +78,11 @@ async function serve({ directory, offsetMs, requestsMax, cut }: Beginning): Prom
     const opening = { serve: httpService(options), host: "127.0.0.1", port: 0, tls: undefined };
     ports[service.name] = (await openHere(opening, clock)).address.port;
   }
+  const inside = { engine, contents, opens: around.opens, clock, ids: randomIds, log };
+  const smb = smbServer({ ...inside, accounts: () => accounts, isEncryptionRequired: false });
+  smb.server.listen(0, "127.0.0.1");
+  await once(smb.server, "listening");
+  ports.smb = (smb.server.address() as AddressInfo).port;
   new Sweeper({ engine, files, contents, log }, clock);
   const say = (word: Word) => void process.send?.(word);
   process.on("message", (order: Order) => {

@@ -140,7 +140,7 @@ export const fileSubject: Subject<State, FileInput, FileOutput, Memory> = {
   },
   memory: (client) => ({ client, lease: undefined }),
   choose,
-  look: { kind: "get" },
+  looks: () => [{ kind: "get" }],
   async ask(line, object, input) {
     const answer = await line(sentFor(object, input));
     const { headers, text } = answer;

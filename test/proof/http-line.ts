@@ -67,11 +67,13 @@ function answerOf(reply: http.IncomingMessage, bytes: Buffer): Answer {
 
 function signedFor(port: number, sent: Sent, body: Buffer) {
   const size = { "content-length": String(body.length) };
-  const headers = { ...size, ...sent.headers };
+  const { source } = sent;
+  const origin = `http://127.0.0.1:${port}`;
+  const named = source && { [source.header]: `${origin}/${ACCOUNT}${source.path}` };
+  const headers = { ...size, ...sent.headers, ...named };
   const query = Object.entries(sent.query ?? {});
   if (sent.service === "table") return signedForTables(sent, headers, query);
   const path = sent.path.split("/").map(encodeURIComponent).join("/");
-  const origin = `http://127.0.0.1:${port}`;
   const server = { origin, account: ACCOUNT, key: KEY } as TestServer;
   return signed(server, { method: sent.method, path, query, headers });
 }

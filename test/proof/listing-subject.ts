@@ -49,7 +49,7 @@ export const listingSubject: Subject<State, ListingInput, ListingOutput, undefin
     const name = random.pick(NAMES);
     return dice < 80 ? { kind: "put", name, word: fresh() } : { kind: "delete", name };
   },
-  look: { kind: "list" },
+  looks: () => [{ kind: "list" }],
   async ask(line, object, input) {
     const to = { service: "blob", method: "PUT", path: `/${CONTAINER}` } as const;
     if (input.kind === "list") {

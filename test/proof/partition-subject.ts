@@ -236,7 +236,7 @@ export const partitionSubject: Subject<State, PartitionInput, PartitionOutput, M
   model: { initial: [], next, text: (state) => JSON.stringify(state) },
   memory: () => ({ etags: new Map() }),
   choose,
-  look: { kind: "query" },
+  looks: () => [{ kind: "query" }],
   async ask(line, object, input) {
     const answer = await line(sentFor(object, input));
     const told = toldBy(answer);

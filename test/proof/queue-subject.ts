@@ -180,7 +180,7 @@ export const queueSubject: Subject<State, QueueInput, QueueOutput, Memory> = {
   model: { initial: { messages: [], lost: 0 }, next, text: (state) => JSON.stringify(state) },
   memory: () => ({ held: [] }),
   choose,
-  look: { kind: "peek" },
+  looks: () => [{ kind: "peek" }],
   async ask(line, object, input) {
     const to = { service: "queue", path: `/${object}/messages` } as const;
     switch (input.kind) {

@@ -6,11 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { Random } from "../simulation/power-cut.ts";
+import { madeContainer } from "./blob-subject.ts";
+import { doorsSubject } from "./doors-subject.ts";
 import type { Beginning, Order, Word } from "./faulty-server.ts";
 import { History } from "./history.ts";
 import { type Leaves, NoAnswer, sendHttp, serviceNames } from "./http-line.ts";
 import { subjects } from "./subjects.ts";
-import type { Answer, AnySubject, Line, Sent } from "./traffic.ts";
+import type { Answer, AnySubject, Line, Sent, Told } from "./traffic.ts";
 
 export const faultNames = [
   "none",
@@ -59,6 +61,8 @@ class Served {
   offsets = [0, 0];
   highest = 0;
   ready: Promise<void> = Promise.resolve();
+  /** How many processes there have been. */
+  lives = 0;
 
   begin(cut?: Omit<NonNullable<Beginning["cut"]>, "image">): Promise<void> {
     this.ready = this.#begin(cut);
@@ -89,6 +93,7 @@ class Served {
     const [word] = (await Promise.race([once(child, "message"), ended])) as [Word];
     ended.catch(() => {});
     if ("ports" in word) this.#ports = word.ports;
+    this.lives++;
     this.#agent.destroy();
     this.#agent = new http.Agent({ keepAlive: true });
     if (cut !== undefined) this.#nextDirectory = image;
@@ -143,6 +148,10 @@ class Served {
     return sendHttp(this.#ports, this.#agent, sent, leaves);
   }
 
+  get smbPort(): number {
+    return this.#ports.smb ?? 0;
+  }
+
   async isHealthy(): Promise<boolean> {
     const replies = await Promise.all(
       serviceNames.map((name) => fetch(`http://127.0.0.1:${this.#ports[name]}/healthz`)),
@@ -163,6 +172,8 @@ export type ServedOptions = {
   /** How many operations each client does in an epoch. */
   readonly operations: number;
   readonly faults: readonly FaultName[];
+  /** Objects of this kind alone, a few of them. */
+  readonly only?: string | undefined;
   readonly told?: (epoch: Epoch) => void;
 };
 
@@ -173,6 +184,7 @@ export async function proveServed(options: ServedOptions): Promise<Epoch[]> {
   try {
     await served.begin();
     for (const [index, fault] of options.faults.entries()) {
+      if (subjectsFor(fault, options.only).length === 0) continue;
       const epoch = await new Run(served, options, fault, index).run();
       options.told?.(epoch);
       epochs.push(epoch);
@@ -181,6 +193,15 @@ export async function proveServed(options: ServedOptions): Promise<Epoch[]> {
     await served.end();
   }
   return epochs;
+}
+
+/** The kinds of objects that clients work on: all, of which two by both doors, or several of one kind. */
+function subjectsFor(fault: FaultName, only: string | undefined): AnySubject[] {
+  // A full disk takes back what SMB has answered and nobody has flushed: see docs/proof.md.
+  const able = subjects.filter((subject) => fault !== "full disk" || subject !== doorsSubject);
+  const chosen = able.filter(({ name }) => only === undefined || name === only);
+  if (only !== undefined) return [...chosen, ...chosen, ...chosen];
+  return [...chosen, ...able.filter((subject) => subject === doorsSubject)];
 }
 
 type Target = { readonly subject: AnySubject; readonly object: string };
@@ -198,6 +219,8 @@ class Run {
   #busy = 0;
   #running = 0;
   readonly #prefix: string;
+  /** The number of the process that the epoch began with. */
+  #firstLife = 0;
 
   constructor(served: Served, options: ServedOptions, fault: FaultName, index: number) {
     this.#served = served;
@@ -209,7 +232,10 @@ class Run {
       now: () => Date.now() + Math.min(...served.offsets) - SLACK_MS,
       highest: () => served.seenClock(),
     });
-    this.#targets = subjects.map((subject, at) => ({ subject, object: `e${index}-${at}x` }));
+    this.#targets = subjectsFor(fault, options.only).map((subject, at) => ({
+      subject,
+      object: `e${index}-${at}x`,
+    }));
   }
 
   async run(): Promise<Epoch> {
@@ -220,18 +246,18 @@ class Run {
       await served.kill();
       await served.begin(this.#nextCut());
     }
+    this.#firstLife = served.lives;
     const clients = Array.from({ length: this.#options.clients }, (_, client) => client);
     this.#running = clients.length;
     const work = clients.map((client) => this.#client(client).finally(() => this.#running--));
     await Promise.all([...work, this.#spoil()]);
     if (this.#fault === "power cut") {
+      const crashed = this.#crashing();
       await served.kill();
       await served.begin();
+      crashed();
     }
-    for (const { subject, object } of this.#targets) {
-      const open = this.#history.begin(subject, object, -1, subject.look);
-      open.end(await subject.ask(this.#line(), object, subject.look));
-    }
+    await this.#looked();
     const judged = this.#history.judged();
     return {
       fault: this.#fault,
@@ -245,15 +271,45 @@ class Run {
     };
   }
 
+  /** Reads all that is left. */
+  async #looked(): Promise<void> {
+    for (const { subject, object } of this.#targets) {
+      const memory: unknown = subject.memory(-1);
+      await subject.ready?.(this.#line(), memory);
+      for (const look of subject.looks(memory)) {
+        const open = this.#history.begin(subject, object, -1, look);
+        open.end(await subject.ask(this.#line(), object, look, memory));
+      }
+      while (subject.last?.(memory) !== undefined);
+    }
+  }
+
+  /** A process ends, which is an event for objects that may lose something; what it gives says that the next is there. */
+  #crashing(): () => void {
+    const life = this.#served.lives - this.#firstLife;
+    const open = this.#targets.flatMap(({ subject, object }) => {
+      const crash = subject.crash?.(life);
+      if (crash === undefined) return [];
+      const { end } = this.#history.begin(subject, object, -1, crash.input);
+      return [() => end(crash.output)];
+    });
+    return () => {
+      for (const end of open) end();
+    };
+  }
+
   async #prepared(): Promise<void> {
+    await madeContainer(this.#line());
     for (const { subject, object } of this.#targets) await subject.prepare(this.#line(), object);
   }
 
   #line(leaves?: Leaves): Line {
-    return (sent) => {
+    const send = (sent: Sent) => {
       const isCut = leaves === "in the body" && (sent.body?.length ?? 0) < 2 ? undefined : leaves;
       return this.#served.send(sent, isCut).then((answer) => this.#noted(answer));
     };
+    const { smbPort: port, lives } = this.#served;
+    return Object.assign(send, { smb: { port, life: lives - this.#firstLife } });
   }
 
   #noted(answer: Answer): Answer {
@@ -281,10 +337,23 @@ class Run {
       const memory: unknown = memories.get(target) ?? subject.memory(client);
       memories.set(target, memory);
       try {
+        if ((await subject.ready?.(this.#line(), memory)) === false) continue;
         await this.#act(target, client, memory);
       } catch (error) {
         this.#violations.push(String((error as Error).stack));
         return;
+      }
+    }
+    for (const [{ subject, object }, memory] of memories) {
+      for (;;) {
+        const input: unknown = subject.last?.(memory);
+        if (input === undefined) break;
+        const open = this.#begun({ subject, object }, client, input, memory);
+        const output = await subject
+          .ask(this.#line(), object, input, memory)
+          .catch(() => undefined);
+        if (output === undefined) break;
+        open.end(output);
       }
     }
   }
@@ -295,9 +364,9 @@ class Run {
     const input: unknown = subject.choose(random, memory, fresh);
     const dice = random.below(100);
     const leaves = dice < 2 ? "in the body" : dice < 4 ? "before the answer" : undefined;
-    const open = this.#history.begin(subject, object, client, input);
+    const open = this.#begun({ subject, object }, client, input, memory);
     try {
-      const output = await subject.ask(this.#line(leaves), object, input);
+      const output = await subject.ask(this.#line(leaves), object, input, memory);
       // A full or a busy server has done nothing.
       if (output.told.startsWith("503")) {
         open.strike();
@@ -315,6 +384,20 @@ class Run {
       // A server that is going down is met by nobody until the next one is there.
       if (leaves === undefined) await wait(5);
     }
+  }
+
+  /** Records that an operation begins, or all that it is a sequence of. */
+  #begun({ subject, object }: Target, client: number, input: unknown, memory: unknown) {
+    const parts: readonly unknown[] = subject.parts?.(input, memory) ?? [input];
+    const open = parts.map((part) => this.#history.begin(subject, object, client, part));
+    return {
+      end: (output: Told) => {
+        for (const { end } of open) end(output);
+      },
+      strike: () => {
+        for (const { strike } of open) strike();
+      },
+    };
   }
 
   /** Makes the epoch's fault happen again and again, until the clients are done. */
@@ -338,8 +421,10 @@ class Run {
         case "kill": {
           const { promise, resolve } = Promise.withResolvers<void>();
           served.ready = promise;
+          const crashed = this.#crashing();
           await served.kill();
           await served.begin();
+          crashed();
           resolve();
           await wait(400);
           break;
@@ -389,8 +474,10 @@ class Run {
     this.#faults++;
     const { promise, resolve } = Promise.withResolvers<void>();
     served.ready = promise;
+    const crashed = this.#crashing();
     await served.ended();
     await served.begin(this.#faults < ENDS_MAX ? this.#nextCut() : undefined);
+    crashed();
     resolve();
   }
 

@@ -117,8 +117,11 @@ class Simulation {
     await this.#live();
     this.#engine.isFull = false;
     for (const { subject, object } of objects) {
-      const open = this.#history.begin(subject, object, -1, subject.look);
-      open.end(await this.#through(subject.ask(this.#line(), object, subject.look)));
+      const memory: unknown = subject.memory(-1);
+      for (const look of subject.looks(memory)) {
+        const open = this.#history.begin(subject, object, -1, look);
+        open.end(await this.#through(subject.ask(this.#line(), object, look, memory)));
+      }
     }
     await this.#through(this.#sweep());
     await this.#through(this.#checked());
@@ -226,7 +229,7 @@ class Simulation {
     const input: unknown = subject.choose(random, memory, () => `w${++this.#words}`);
     const isCut = random.chance(3);
     const open = this.#history.begin(subject, object, client, input);
-    const asked = subject.ask(this.#line(isCut), object, input).then(
+    const asked = subject.ask(this.#line(isCut), object, input, memory).then(
       (output) => {
         // What is refused because the disk is full has not happened at all.
         if (output.told.startsWith("503")) open.strike();
@@ -360,7 +363,9 @@ async function answered(
   const query = new URLSearchParams(sent.query ?? {}).toString().replaceAll("+", "%20");
   const url = `/${ACCOUNT}${path}${query === "" ? "" : `?${query}`}`;
   const size = { "content-length": String(body.size) };
-  const headers = { host: "localhost", ...size, ...sent.headers };
+  const { source } = sent;
+  const named = source && { [source.header]: `http://localhost/${ACCOUNT}${source.path}` };
+  const headers = { host: "localhost", ...size, ...sent.headers, ...named };
   const { method } = sent;
   const message = { method, url, headers, rawHeaders: Object.entries(headers).flat() };
   const address = parseAddress(message, false);

@@ -1,4 +1,5 @@
 import { blobSubject } from "./blob-subject.ts";
+import { doorsSubject } from "./doors-subject.ts";
 import { fileSubject } from "./file-subject.ts";
 import { listingSubject } from "./listing-subject.ts";
 import { partitionSubject } from "./partition-subject.ts";
@@ -14,4 +15,5 @@ export const subjects: readonly AnySubject[] = [
   partitionSubject,
   queueSubject,
   fileSubject,
+  doorsSubject,
 ];

@@ -12,6 +12,8 @@ export type Sent = {
   readonly query?: Fields;
   readonly headers?: Fields;
   readonly body?: string;
+  /** A header that names another path of the service by its URL. */
+  readonly source?: { readonly header: string; readonly path: string };
 };
 
 /** A reply; bytes are told as Latin-1. */
@@ -23,7 +25,11 @@ export type Answer = {
 };
 
 /** The way to a server: over HTTP, or straight into `run`. It throws if no answer comes. */
-export type Line = (sent: Sent) => Promise<Answer>;
+export type Line = {
+  (sent: Sent): Promise<Answer>;
+  /** Where the server speaks SMB, and which of its lives this is; not in a simulation. */
+  readonly smb?: { readonly port: number; readonly life: number };
+};
 
 /** What every answer is held against: status and code, "201" or "409 LeaseAlreadyPresent". */
 export type Told = { readonly told: string };
@@ -40,8 +46,16 @@ export type Subject<S, I, O extends Told, M> = {
   /** What a client does next; `fresh` is a word that nobody has used before. */
   choose(random: Random, memory: M, fresh: () => string): I;
   /** What is read at the end, when nothing else goes on. */
-  readonly look: I;
-  ask(line: Line, object: string, input: I): Promise<O>;
+  looks(memory: M): readonly I[];
+  /** Makes a client ready for its next operation; false if it cannot be now. */
+  ready?(line: Line, memory: M): Promise<boolean>;
+  /** What a client has still to do before it is done, one after another. */
+  last?(memory: M): I | undefined;
+  /** What an operation is a sequence of, if others may come between; each has the same answer. */
+  parts?(input: I, memory: M): readonly I[];
+  ask(line: Line, object: string, input: I, memory: M): Promise<O>;
+  /** What happens to the object when the process of this life ends, and how that is told. */
+  readonly crash?: (life: number) => { readonly input: I; readonly output: O };
   learn(memory: M, input: I, output: O): void;
   /** What must be there before the first operation on an object. */
   prepare(line: Line, object: string): Promise<void>;
