@@ -156,6 +156,50 @@ export const mutants: readonly Mutant[] = [
     found: over("overload"),
   },
   {
+    bug: "a rename leaves the old name where it was",
+    edits: [
+      [
+        "src/file/tree.ts",
+        "await dropEntry(tx, writing, from, node.name);\n  putEntry",
+        "putEntry",
+      ],
+    ],
+    found: simulation,
+  },
+  {
+    bug: "a snapshot uses bytes without counting that it does",
+    edits: [
+      [
+        "src/blob/blob.ts",
+        "const snapshot = tx.tick();\n    const content = await around.contents.copied(tx, found.content);",
+        "const snapshot = tx.tick();\n    const content = found.content;",
+      ],
+    ],
+    found: simulation,
+  },
+  {
+    bug: "a copy uses bytes without counting that it does",
+    edits: [
+      [
+        "src/blob/copy.ts",
+        "content: await around.contents.copied(tx, source.content),",
+        "content: source.content,",
+      ],
+    ],
+    found: simulation,
+  },
+  {
+    bug: "a version is kept with the metadata that comes after it",
+    edits: [
+      [
+        "src/blob/history.ts",
+        "{ ...past(before), content });\n    record",
+        "{ ...past(next), content });\n    record",
+      ],
+    ],
+    found: simulation,
+  },
+  {
     bug: "SMB CLOSE is answered before the sync",
     edits: [
       [
@@ -221,7 +265,7 @@ export const mutants: readonly Mutant[] = [
       [
         "src/smb/commands/set-info.ts",
         "const target = await open.change((change) =>",
-        "if (replaces !== 0) {\n      await open.change(async (change) => {\n        const { node: there } = await walk(change.tx, viewOf(change.share), path);\n        if (there !== undefined && there.id !== (await open.node(change.tx)).id) await makeWay({ around, change, there, replaces: true });\n      });\n    }\n    const target = await open.change((change) =>",
+        "if (replaces !== 0) {\n      await open.change(async (change) => {\n        const { node: there } = await walk(change.tx, viewOf(change.share), path);\n        if (there !== undefined && there.id !== (await open.node(change.tx)).id) await makeWay({ around, change, there, replaces: true });\n      });\n      await new Promise((resolve) => setTimeout(resolve, 10));\n    }\n    const target = await open.change((change) =>",
       ],
     ],
     found: doors("none,slow disk"),

@@ -28,7 +28,8 @@ export type SmbInput =
       readonly open: string;
       readonly half: Half;
       readonly word: string;
-      readonly isThrough: boolean;
+      /** Whether it stays once it is answered: because it goes through, or because a flush follows at once. */
+      readonly stays: false | "through" | "flushed";
     }
   | { readonly kind: "read"; readonly open: string }
   | {
@@ -366,8 +367,8 @@ function nextBySmb(state: DoorsState, input: HandleInput, { output, from }: AnyC
       if (isLocked) return answered(statuses.lockConflict);
       const after = written(file, input.half, input.word, untold(from));
       const wrote = changed(state, withFile(disk, at, after), open);
-      const isThrough = input.isThrough && output !== undefined;
-      return done(isThrough ? settled(wrote, ({ by }) => by === open.open) : wrote);
+      const stays = input.stays !== false && output !== undefined;
+      return done(stays ? settled(wrote, ({ by }) => by === open.open) : wrote);
     }
     case "read": {
       const isLocked = others.some(({ locks }) => locks.some(({ exclusive }) => exclusive));

@@ -49,7 +49,8 @@ function chosenRest(random: Random, fresh: () => string): RestInput {
   return { kind: "rename", name, to: (1 - name) as Name, replaces: random.chance(60) };
 }
 
-const ACCESSES = [READ, READ | WRITE, READ | WRITE, WRITE, READ | WRITE | DELETE, READ | DELETE];
+const BOTH = READ | WRITE;
+const ACCESSES = [READ, BOTH, BOTH, WRITE, BOTH | DELETE, BOTH | DELETE, READ | DELETE];
 
 function chosenOpen(random: Random, fresh: () => string): SmbInput {
   const access = random.pick(ACCESSES);
@@ -81,17 +82,17 @@ function chosenWith(random: Random, all: readonly Held[], fresh: () => string): 
   if (dice < 45 && locked.length > 0) {
     return { kind: "unlock", open, half: random.pick(locked) };
   }
-  if (dice < 45 && (access & DELETE) !== 0) {
-    if (random.chance(40)) return { kind: "doom", open, deletes: random.chance(60) };
+  if (dice < 50 && (access & DELETE) !== 0) {
+    if (random.chance(25)) return { kind: "doom", open, deletes: random.chance(60) };
     return { kind: "move", open, to: nameOf(random), replaces: random.chance(60) };
   }
-  if (dice < 55 && locked.length === 0) {
+  if (dice < 58 && locked.length === 0) {
     return { kind: "lock", open, half: halfOf(random), exclusive: random.chance(50) };
   }
-  if (dice < 62 && canWrite) return { kind: "flush", open };
+  if (dice < 63 && canWrite) return { kind: "flush", open };
   if (canWrite && (dice < 85 || (access & READ) === 0)) {
-    const isThrough = random.chance(20);
-    return { kind: "write", open, half: halfOf(random), word: fresh(), isThrough };
+    const stays = random.pick([false, false, false, "through", "flushed"] as const);
+    return { kind: "write", open, half: halfOf(random), word: fresh(), stays };
   }
   return { kind: "read", open };
 }
@@ -188,7 +189,10 @@ async function sendSmb(
       });
     case "write": {
       const data = Buffer.from(input.word.padEnd(HALF, " "));
-      return smb.write(connection, handle, input.half * HALF, data, input.isThrough);
+      const isThrough = input.stays === "through";
+      const answer = await smb.write(connection, handle, input.half * HALF, data, isThrough);
+      if (input.stays !== "flushed" || answer.status !== 0) return answer;
+      return smb.flush(connection, handle);
     }
     case "read":
       return smb.read(connection, handle, 0, 2 * HALF);

@@ -7,7 +7,7 @@ import { fileLog } from "../../src/base/log.ts";
 import { type Disk, realDisk } from "../../src/engine/disk.ts";
 import { diskFiles } from "../../src/engine/disk-files.ts";
 import { sqliteEngine } from "../../src/engine/sqlite/engine.ts";
-import type { Surroundings } from "../../src/http/operation.ts";
+import type { Service, Surroundings } from "../../src/http/operation.ts";
 import { openHere } from "../../src/http/ports.ts";
 import { httpService } from "../../src/http/server.ts";
 import { copySources } from "../../src/http/source.ts";
@@ -57,26 +57,29 @@ async function serve({ directory, offsetMs, requestsMax, cut }: Beginning): Prom
   const contents = new Contents(engine, files);
   const accounts = parseAccounts(`${ACCOUNT}:${KEY}`);
   const doors: Surroundings["doors"] = new Map();
+  const ports: Record<string, number> = {};
+  const numbers = new Map<number, Service>();
   const around: Surroundings = {
     contents,
     opens: new Opens(),
     ids: randomIds,
     settings: {
       rehydrateMs: 0,
-      versioning: false,
+      versioning: true,
       immutableStorage: false,
       containerRetentionDays: 0,
     },
     authority: { accounts: () => accounts, tokens: undefined, roles: () => undefined },
     doors,
-    sources: copySources({ doors, ports: new Map(), hosts: [] }),
+    sources: copySources({ doors, ports: numbers, hosts: [] }),
     copies: { wake: () => {} },
   };
-  const ports: Record<string, number> = {};
   for (const service of services) {
     const options = { service, engine, around, tls: undefined, clock, log, requestsMax };
     const opening = { serve: httpService(options), host: "127.0.0.1", port: 0, tls: undefined };
-    ports[service.name] = (await openHere(opening, clock)).address.port;
+    const { port } = (await openHere(opening, clock)).address;
+    ports[service.name] = port;
+    numbers.set(port, service.name);
   }
   const inside = { engine, contents, opens: around.opens, clock, ids: randomIds, log };
   const smb = smbServer({ ...inside, accounts: () => accounts, isEncryptionRequired: false });

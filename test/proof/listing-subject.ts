@@ -7,7 +7,8 @@ const NAMES = ["a", "b", "c", "d", "e"];
 export type ListingInput =
   | { readonly kind: "put"; readonly name: string; readonly word: string }
   | { readonly kind: "delete"; readonly name: string }
-  | { readonly kind: "list" };
+  /** All blobs, or the first few. */
+  | { readonly kind: "list"; readonly most?: number };
 type Item = { readonly name: string; readonly stamp: string; readonly etag: string };
 export type ListingOutput = {
   readonly told: string;
@@ -19,13 +20,15 @@ type State = readonly Item[];
 function next(state: State, { input, output, from }: Call<ListingInput, ListingOutput>): State[] {
   if (input.kind === "list") {
     const items = output?.items ?? [];
-    if (output?.told !== "200" || items.length !== state.length) return [];
-    const isIt = state.every(({ name, stamp, etag }, index) => {
+    const page = state.slice(0, input.most);
+    if (output?.told !== "200" || items.length !== page.length) return [];
+    const isIt = page.every(({ name, stamp, etag }, index) => {
       const item = items[index];
       return item?.name === name && item.stamp === stamp && shows(item.etag, etag);
     });
     if (!isIt) return [];
-    return [state.some(({ etag }) => isUntold(etag)) ? [...items] : state];
+    const isKnown = !page.some(({ etag }) => isUntold(etag));
+    return [isKnown ? state : [...items, ...state.slice(page.length)]];
   }
   const others = state.filter(({ name }) => name !== input.name);
   if (input.kind === "delete") {
@@ -45,7 +48,8 @@ export const listingSubject: Subject<State, ListingInput, ListingOutput, undefin
   memory: () => undefined,
   choose(random, _memory, fresh) {
     const dice = random.below(100);
-    if (dice < 40) return { kind: "list" };
+    if (dice < 30) return { kind: "list" };
+    if (dice < 40) return { kind: "list", most: 2 };
     const name = random.pick(NAMES);
     return dice < 80 ? { kind: "put", name, word: fresh() } : { kind: "delete", name };
   },
@@ -54,7 +58,8 @@ export const listingSubject: Subject<State, ListingInput, ListingOutput, undefin
     const to = { service: "blob", method: "PUT", path: `/${CONTAINER}` } as const;
     if (input.kind === "list") {
       const query = { restype: "container", comp: "list", include: "metadata" };
-      const all = { ...query, prefix: `${object}/` };
+      const most = input.most === undefined ? {} : { maxresults: String(input.most) };
+      const all = { ...query, ...most, prefix: `${object}/` };
       const answer = await line({ ...to, method: "GET", query: all });
       return { told: toldBy(answer), items: itemsIn(answer.text, object) };
     }

@@ -26,7 +26,10 @@ export type PartitionInput =
   | { readonly kind: "change"; readonly change: Change }
   | { readonly kind: "set"; readonly changes: readonly Change[] }
   | { readonly kind: "get"; readonly row: string }
-  | { readonly kind: "query" };
+  /** All rows, or the first two after a row. */
+  | { readonly kind: "query"; readonly after?: string };
+
+const PAGE = 2;
 
 type Row = { readonly row: string; readonly v: string; readonly w: string; readonly etag: string };
 export type PartitionOutput = {
@@ -99,9 +102,12 @@ function next(state: State, { input, output, from }: Call<PartitionInput, Partit
       return output.told === "200" ? shownAs(state, found, output.rows ?? []) : [];
     }
     case "query":
-      return output?.told === "200" ? shownAs(state, state, output.rows ?? []) : [];
+      return output?.told === "200" ? shownAs(state, pageOf(state, input), output.rows ?? []) : [];
   }
 }
+
+const pageOf = (state: State, { after }: { readonly after?: string }): State =>
+  after === undefined ? state : state.filter(({ row }) => row > after).slice(0, PAGE);
 
 /** The state with the ETags that a read made known, if the read can have seen these rows of it. */
 function shownAs(state: State, found: State, shown: readonly Row[]): State[] {
@@ -130,7 +136,8 @@ function chosenChange(random: Random, { etags }: Memory, row: string, fresh: () 
 
 function choose(random: Random, memory: Memory, fresh: () => string): PartitionInput {
   const dice = random.below(100);
-  if (dice < 30) return { kind: "query" };
+  if (dice < 20) return { kind: "query" };
+  if (dice < 30) return { kind: "query", after: random.pick(["", ...ROWS.slice(0, -1)]) };
   if (dice < 40) return { kind: "get", row: random.pick(ROWS) };
   if (dice < 60) {
     return { kind: "change", change: chosenChange(random, memory, random.pick(ROWS), fresh) };
@@ -164,11 +171,17 @@ function partOf(partition: string, change: Change) {
 
 const PLAIN = { accept: "application/json;odata=minimalmetadata", dataserviceversion: "3.0" };
 
+function queryOf(partition: string, after: string | undefined): Record<string, string> {
+  const all = `PartitionKey eq '${partition}'`;
+  if (after === undefined) return { $filter: all };
+  return { $filter: `${all} and RowKey gt '${after}'`, $top: String(PAGE) };
+}
+
 function sentFor(partition: string, input: PartitionInput): Sent {
   const to = { service: "table", method: "GET", path: `/${TABLE}` } as const;
   switch (input.kind) {
     case "query":
-      return { ...to, query: { $filter: `PartitionKey eq '${partition}'` }, headers: PLAIN };
+      return { ...to, query: queryOf(partition, input.after), headers: PLAIN };
     case "get": {
       const path = `/${TABLE}(PartitionKey='${partition}',RowKey='${input.row}')`;
       return { ...to, path, headers: PLAIN };

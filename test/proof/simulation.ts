@@ -307,14 +307,16 @@ class Simulation {
   }
 
   #surroundings(): Surroundings {
-    const none = { rehydrateMs: 0, versioning: false, immutableStorage: false };
+    // Every second account keeps versions.
+    const versioning = this.#seed % 2 === 1;
+    const none = { rehydrateMs: 0, versioning, immutableStorage: false };
     return {
       contents: new Contents(this.#engine, this.#files),
       opens: new Opens(),
       ids: this.#ids,
       doors: new Map(),
       copies: { wake: () => {} },
-      sources: copySources({ doors: new Map(), ports: new Map(), hosts: [] }),
+      sources: copySources({ doors: new Map(), ports: new Map([[80, "blob"]]), hosts: [] }),
       settings: { ...none, containerRetentionDays: 0 },
       authority: { accounts: () => new Map(), tokens: undefined, roles: () => undefined },
     };

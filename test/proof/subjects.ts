@@ -3,6 +3,7 @@ import { doorsSubject } from "./doors-subject.ts";
 import { fileSubject } from "./file-subject.ts";
 import { listingSubject } from "./listing-subject.ts";
 import { partitionSubject } from "./partition-subject.ts";
+import { pastSubject } from "./past-subject.ts";
 import { queueSubject } from "./queue-subject.ts";
 import type { AnySubject } from "./traffic.ts";
 
@@ -16,4 +17,5 @@ export const subjects: readonly AnySubject[] = [
   queueSubject,
   fileSubject,
   doorsSubject,
+  pastSubject,
 ];
