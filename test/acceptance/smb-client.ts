@@ -327,7 +327,8 @@ export class SmbClient {
       const message = this.message(command, body, { related: index > 0 });
       const id = message.readBigUInt64LE(24);
       const told = Promise.withResolvers<Answer>();
-      this.#waiting.set(id, { resolve: told.resolve, interim: [] });
+      if (this.isClosed) told.resolve(closed);
+      else this.#waiting.set(id, { resolve: told.resolve, interim: [] });
       promises.push(told.promise);
       return message;
     });

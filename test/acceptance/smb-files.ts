@@ -106,13 +106,7 @@ export const close = (client: SmbClient, handle: Handle): Promise<Answer> =>
 export const flush = (client: SmbClient, handle: Handle): Promise<Answer> =>
   client.request(commands.flush, closeBody(handle));
 
-export function write(
-  client: SmbClient,
-  handle: Handle,
-  offset: number,
-  data: Buffer,
-  isThrough = false,
-): Promise<Answer> {
+export function writeBody(handle: Handle, offset: number, data: Buffer, isThrough = false): Buffer {
   const body = Buffer.alloc(48);
   body.writeUInt16LE(49, 0);
   body.writeUInt16LE(64 + 48, 2);
@@ -120,7 +114,17 @@ export function write(
   body.writeBigUInt64LE(BigInt(offset), 8);
   handle.copy(body, 16);
   body.writeUInt32LE(isThrough ? 1 : 0, 44);
-  return client.request(commands.write, Buffer.concat([body, data]), { payload: data.length });
+  return Buffer.concat([body, data]);
+}
+
+export function write(
+  client: SmbClient,
+  handle: Handle,
+  offset: number,
+  data: Buffer,
+): Promise<Answer> {
+  const body = writeBody(handle, offset, data);
+  return client.request(commands.write, body, { payload: data.length });
 }
 
 export function readBody(handle: Handle, offset: number, length: number): Buffer {

@@ -1,4 +1,4 @@
-import { closed, type Answer as SmbAnswer, SmbClient } from "../acceptance/smb-client.ts";
+import { closed, commands, type Answer as SmbAnswer, SmbClient } from "../acceptance/smb-client.ts";
 import * as smb from "../acceptance/smb-files.ts";
 import type { Random } from "../simulation/power-cut.ts";
 import {
@@ -190,9 +190,14 @@ async function sendSmb(
     case "write": {
       const data = Buffer.from(input.word.padEnd(HALF, " "));
       const isThrough = input.stays === "through";
-      const answer = await smb.write(connection, handle, input.half * HALF, data, isThrough);
-      if (input.stays !== "flushed" || answer.status !== 0) return answer;
-      return smb.flush(connection, handle);
+      const body = smb.writeBody(handle, input.half * HALF, data, isThrough);
+      if (input.stays !== "flushed") return connection.request(commands.write, body);
+      const flush = smb.closeBody(handle);
+      const [wrote = closed, flushed = closed] = await connection.compound([
+        [commands.write, body],
+        [commands.flush, flush],
+      ]);
+      return wrote.status === 0 ? flushed : wrote;
     }
     case "read":
       return smb.read(connection, handle, 0, 2 * HALF);
