@@ -1,4 +1,4 @@
-import { spawnSync } from "node:child_process";
+import { type SpawnSyncOptions, spawnSync } from "node:child_process";
 import { globSync } from "node:fs";
 import { resolve } from "node:path";
 
@@ -28,7 +28,7 @@ const steps: readonly (readonly [name: string, command: string, args: readonly s
 
 for (const [name, command, args] of steps) {
   process.stdout.write(`── ${name}\n`);
-  const options = { env, stdio: ["ignore", "inherit", "inherit"] } as const;
+  const options: SpawnSyncOptions = { env, stdio: ["ignore", "inherit", "inherit"] };
   const { status, error } = spawnSync(command, args, options);
   if (error !== undefined) process.stderr.write(`${command}: ${error.message}\n`);
   if (status !== 0) process.exit(status ?? 1);

@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { mkdirSync } from "node:fs";
+import type { AddressInfo } from "node:net";
 import { StatementSync } from "node:sqlite";
 import { setImmediate as turn, setTimeout as wait } from "node:timers/promises";
 import { parseAccounts } from "../../src/auth/accounts.ts";
@@ -7,6 +9,7 @@ import { fileLog } from "../../src/base/log.ts";
 import { type Disk, realDisk } from "../../src/engine/disk.ts";
 import { diskFiles } from "../../src/engine/disk-files.ts";
 import { sqliteEngine } from "../../src/engine/sqlite/engine.ts";
+import { Fronts } from "../../src/http/fronts.ts";
 import type { Service, Surroundings } from "../../src/http/operation.ts";
 import { openHere } from "../../src/http/ports.ts";
 import { httpService } from "../../src/http/server.ts";
@@ -26,6 +29,8 @@ export type Beginning = {
   readonly offsetMs: number;
   /** Requests that a port takes at a time. */
   readonly requestsMax: number;
+  /** Threads that speak HTTP; none if the one that serves does. */
+  readonly threads?: number;
   /** If the power is to go: after so many steps of the disk, leaving this directory. */
   readonly cut?: { readonly seed: number; readonly steps: number; readonly image: string };
 };
@@ -42,14 +47,15 @@ export type Word = { readonly ports: Readonly<Record<string, number>> } | { read
  * The server as main.ts puts it together, on a clock and a disk that the test can spoil. It is a process of
  * its own, so that it can be killed.
  */
-async function serve({ directory, offsetMs, requestsMax, cut }: Beginning): Promise<void> {
+async function serve(beginning: Beginning): Promise<void> {
+  const { directory, offsetMs, requestsMax, threads = 0, cut } = beginning;
   const clock = { offsetMs, now: () => Date.now() + clock.offsetMs };
   const state = { isFull: false, syncMs: 0 };
   mkdirSync(directory, { recursive: true });
   const disk = spoilt(cut === undefined ? realDisk : cutDisk(directory, cut), state);
   const log = fileLog(2, "error", () => clock.now());
   const onFatal = (error: unknown) => {
-    log.error("the disk failed to sync", { error: String(error) });
+    log.error("a disk failed to sync, or a thread", { error: String(error) });
     process.exit(1);
   };
   const engine = await sqliteEngine({ directory, clock, disk, log, onFatal });
@@ -74,10 +80,14 @@ async function serve({ directory, offsetMs, requestsMax, cut }: Beginning): Prom
     sources: copySources({ doors, ports: numbers, hosts: [] }),
     copies: { wake: () => {} },
   };
+  const fronts =
+    threads === 0 ? undefined : new Fronts(threads, { accounts: () => accounts, onFatal });
   for (const service of services) {
     const options = { service, engine, around, tls: undefined, clock, log, requestsMax };
-    const opening = { serve: httpService(options), host: "127.0.0.1", port: 0, tls: undefined };
-    const { port } = (await openHere(opening, clock)).address;
+    const place = { host: "127.0.0.1", port: 0, tls: undefined };
+    const opening = { service: service.name, serve: httpService(options), ...place };
+    const opened = fronts === undefined ? openHere(opening, clock) : fronts.open(opening);
+    const { port } = (await opened).address;
     ports[service.name] = port;
     numbers.set(port, service.name);
   }

@@ -63,6 +63,11 @@ class Served {
   ready: Promise<void> = Promise.resolve();
   /** How many processes there have been. */
   lives = 0;
+  readonly #seed: number;
+
+  constructor(seed: number) {
+    this.#seed = seed;
+  }
 
   begin(cut?: Omit<NonNullable<Beginning["cut"]>, "image">): Promise<void> {
     this.ready = this.#begin(cut);
@@ -75,6 +80,8 @@ class Served {
     const image = this.#newDirectory();
     const beginning: Beginning = {
       ...{ directory, offsetMs: this.offsets[0] ?? 0, requestsMax: REQUESTS_MAX },
+      // Every second process speaks HTTP by a thread of its own.
+      threads: (this.#seed + this.lives) % 2,
       ...(cut === undefined ? {} : { cut: { ...cut, image } }),
     };
     const script = new URL("./faulty-server.ts", import.meta.url);
@@ -179,7 +186,7 @@ export type ServedOptions = {
 
 /** Runs one epoch for each of the faults, on one server after another, over real HTTP. */
 export async function proveServed(options: ServedOptions): Promise<Epoch[]> {
-  const served = new Served();
+  const served = new Served(options.seed);
   const epochs: Epoch[] = [];
   try {
     await served.begin();

@@ -119,6 +119,7 @@ export class SimulatedEngine implements Engine {
     this.#scheduler = scheduler;
     this.#clock = clock;
     this.#ticks = new Ticks(from.tick);
+    this.#ticks.now(clock.now()); // a process that begins reads the clock, as its sweeps do
     this.#current = from;
     this.durable = from;
   }
