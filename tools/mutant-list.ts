@@ -260,7 +260,7 @@ export const mutants: readonly Mutant[] = [
     found: doors("none"),
   },
   {
-    bug: "an SMB rename that replaces a file removes it in a transaction of its own",
+    bug: "an SMB rename that replaces a file removes it in a transaction of its own, 10 ms before",
     edits: [
       [
         "src/smb/commands/set-info.ts",
