@@ -236,13 +236,17 @@ export class Exchange implements Served {
     this.#line.socket.write(this.#headOf(status, text), "latin1");
   }
 
-  write(bytes: Uint8Array): Promise<void> | undefined {
+  /** `sent` is called when the system has the bytes, or will never have them: their memory is free again. */
+  write(bytes: Uint8Array, sent: () => void = ignore): Promise<void> | undefined {
     const { socket } = this.#line;
-    if (socket.destroyed || bytes.length === 0 || this.#isBare(this.status)) return undefined;
-    if (!this.#isChunked) return socket.write(bytes) ? undefined : drained(socket);
+    if (socket.destroyed || bytes.length === 0 || this.#isBare(this.status)) {
+      sent();
+      return undefined;
+    }
+    if (!this.#isChunked) return socket.write(bytes, sent) ? undefined : drained(socket);
     socket.cork();
     socket.write(`${bytes.length.toString(16)}\r\n`, "latin1");
-    socket.write(bytes);
+    socket.write(bytes, sent);
     const hasRoom = socket.write("\r\n", "latin1");
     socket.uncork();
     return hasRoom ? undefined : drained(socket);
@@ -275,6 +279,8 @@ export class Exchange implements Served {
     this.#line.answered();
   }
 }
+
+const ignore = () => {};
 
 /** How long a connection may stay without a request. */
 export const KEEP_ALIVE_MS = 75_000;

@@ -148,10 +148,8 @@ async function pump(id: number, each: Known): Promise<void> {
 
 /** Sends a piece of a reply, and tells when the client has taken it. */
 function send(id: number, { exchange }: Known, bytes: Uint8Array): void {
-  const tellTaken = () => out.add({ kind: "taken", id, size: bytes.length });
-  const full = exchange.write(bytes);
-  if (full === undefined) tellTaken();
-  else void full.then(tellTaken);
+  const { length: size } = bytes;
+  exchange.write(bytes, () => out.addWith({ kind: "taken", id, size, room: bytes }, bytes));
 }
 
 function open(message: Extract<ToFront, { kind: "open" }>): void {

@@ -12,6 +12,7 @@ import {
   foreseenSums,
   Outbox,
   owned,
+  Rooms,
   type ToFront,
   WINDOW,
   type WillSum,
@@ -128,6 +129,7 @@ export class Fronts {
 class Front {
   readonly out: Outbox<ToFront>;
   readonly known = new Map<number, Exchanged>();
+  readonly rooms = new Rooms();
   readonly #worker: Worker;
   readonly #fronts: Fronts;
   readonly #opening = new Map<number, (told: AddressInfo | PortError) => void>();
@@ -171,7 +173,10 @@ class Front {
     else if (message.kind === "failed") {
       this.#opening.get(message.port)?.(new PortError(message.code, message.why));
     } else if (message.kind === "drained") this.#draining.get(message.port)?.();
-    else this.known.get(message.id)?.hear(message);
+    else {
+      if (message.kind === "taken") this.rooms.take(message.room);
+      this.known.get(message.id)?.hear(message);
+    }
   }
 }
 
@@ -237,7 +242,7 @@ class Exchanged implements Served {
 
   write(part: Uint8Array): Promise<void> | undefined {
     if (this.isGone || part.length === 0) return undefined;
-    const bytes = owned(part);
+    const bytes = this.#front.rooms.filled(part);
     this.#ahead += bytes.length;
     this.#front.out.addWith({ kind: "part", id: this.#id, bytes }, bytes);
     if (this.#ahead <= WINDOW) return undefined;

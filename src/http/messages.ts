@@ -10,8 +10,13 @@ export type FromFront =
   /** A piece of a body that was wanted. */
   | { readonly kind: "data"; readonly id: number; readonly bytes: Uint8Array }
   | { readonly kind: "over"; readonly id: number; readonly sums: FrontSums }
-  /** The client has taken so many bytes of a reply that is sent in pieces. */
-  | { readonly kind: "taken"; readonly id: number; readonly size: number }
+  /** The system has taken so many bytes of a reply that is sent in pieces; their room comes back. */
+  | {
+      readonly kind: "taken";
+      readonly id: number;
+      readonly size: number;
+      readonly room: Uint8Array;
+    }
   /** The connection is broken, and the reply not sent. */
   | { readonly kind: "gone"; readonly id: number }
   | { readonly kind: "opened"; readonly port: number; readonly address: AddressInfo }
@@ -124,3 +129,35 @@ export class Outbox<T> {
 
 /** Bytes as they may be handed over: in memory of their own. */
 export const owned = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes);
+
+const ROOM_MIN = 64 * 1024;
+const ROOM_MAX = 1024 * 1024;
+const ROOMS_SIZE = 8 * 1024 * 1024;
+
+/** Memory that goes to and fro with the pieces of replies, so that a long one leaves none behind to be collected. */
+export class Rooms {
+  readonly #free = new Map<number, ArrayBuffer[]>();
+  #size = 0;
+
+  /** A copy of bytes, in memory that can be handed over. */
+  filled(bytes: Uint8Array): Uint8Array {
+    if (bytes.length < ROOM_MIN || bytes.length > ROOM_MAX) return owned(bytes);
+    let size = ROOM_MIN;
+    while (size < bytes.length) size *= 2;
+    const known = this.#free.get(size)?.pop();
+    if (known !== undefined) this.#size -= size;
+    const copy = new Uint8Array(known ?? new ArrayBuffer(size), 0, bytes.length);
+    copy.set(bytes);
+    return copy;
+  }
+
+  /** Takes memory back. */
+  take({ buffer }: Uint8Array): void {
+    const size = buffer.byteLength;
+    if (size < ROOM_MIN || (size & (size - 1)) !== 0 || this.#size + size > ROOMS_SIZE) return;
+    const free = this.#free.get(size) ?? [];
+    free.push(buffer as ArrayBuffer);
+    this.#free.set(size, free);
+    this.#size += size;
+  }
+}
