@@ -231,11 +231,13 @@ export async function move<N extends NodeRecord>(
   await dropEntry(tx, writing, from, node.name);
   putEntry(tx, writing, to.parent, { name: to.name, id: node.id, kind: node.kind });
   putNode(tx, writing, moved);
-  const told = { name: to.name, kind: node.kind, bits: 0 };
+  // Who does not watch names learns of a file that was renamed as of one whose attributes were set.
+  const bits = node.kind === "file" ? ATTRIBUTES | CREATION : 0;
+  const told = { name: to.name, kind: node.kind, bits };
   if (from === to.parent) {
     await tell(change, from, { ...told, what: "renamed", from: node.name });
   } else {
-    await tell(change, from, { ...told, name: node.name, what: "removed" });
+    await tell(change, from, { ...told, bits: 0, name: node.name, what: "removed" });
     await tell(change, to.parent, { ...told, what: "added" });
   }
   return moved;

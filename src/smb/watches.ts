@@ -125,9 +125,10 @@ function prefixOf({ open, isDeep }: Watch, { directory, above }: Notice): string
 function changesOf(notice: Notice, filter: number, prefix: string): Change[] {
   const { what, name, from, kind, bits } = notice;
   const path = prefix + name;
-  if (what === "modified") return (filter & bits) === 0 ? [] : [{ action: MODIFIED, path }];
   const wanted = kind === "directory" ? DIRECTORY_NAME : FILE_NAME;
-  if ((filter & wanted) === 0) return [];
+  if (what === "modified" || (filter & wanted) === 0) {
+    return (filter & bits) === 0 ? [] : [{ action: MODIFIED, path }];
+  }
   if (what === "added") return [{ action: ADDED, path }];
   if (what === "removed") return [{ action: REMOVED, path }];
   return [

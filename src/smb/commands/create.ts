@@ -192,7 +192,7 @@ function checkMasks(request: {
   desiredAccess: number;
 }): void {
   const { options, attributes, shareAccess, desiredAccess } = request;
-  if ((desiredAccess & ~access.synchronize) === 0) throw new SmbError("STATUS_ACCESS_DENIED");
+  if (desiredAccess === 0) throw new SmbError("STATUS_ACCESS_DENIED");
   if ((desiredAccess & ACCESS_REFUSED) !== 0) throw new SmbError("STATUS_ACCESS_DENIED");
   const isBoth = (options & DIRECTORY_FILE) !== 0 && (options & NON_DIRECTORY_FILE) !== 0;
   if ((options & OPTIONS_REFUSED) !== 0 || isBoth) throw new SmbError("STATUS_INVALID_PARAMETER");

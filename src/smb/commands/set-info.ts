@@ -13,7 +13,7 @@ import {
 } from "../../file/tree.ts";
 import { DACL, GROUP, OWNER, SACL } from "../../rules/descriptor-parts.ts";
 import { isHeld, leaseAt } from "../../rules/lease.ts";
-import { DELETE, READ, WRITE } from "../../rules/sharing.ts";
+import { READ, WRITE } from "../../rules/sharing.ts";
 import { DIRECTORY, READ_ONLY } from "../../rules/smb-properties.ts";
 import type { FileRecord, NodeRecord } from "../../store/file-records.ts";
 import { entries } from "../../store/keys.ts";
@@ -235,8 +235,8 @@ async function setDisposition(call: SetCall, deletes: boolean): Promise<void> {
   if (open.isDirectory) endWatches(around, open);
 }
 
-/** How a rename uses the directory that a name goes from or comes to. */
-const PARENT_USE = { access: DELETE, shares: READ | WRITE };
+/** How a rename opens the directory that the new name is put in (MS-FSA, FileRenameInformation). */
+const TARGET_USE = { access: WRITE, shares: READ | WRITE };
 
 async function setName(call: SetCall, data: Buffer): Promise<void> {
   const { open, around } = call;
@@ -279,10 +279,10 @@ async function renamed(
     if (isBusy) throw new SmbError("STATUS_ACCESS_DENIED");
   }
   const from = tickOf(node.parent);
+  if (opens.conflicts({ share: share.id, file: parent }, TARGET_USE).length > 0) {
+    throw new SmbError("STATUS_SHARING_VIOLATION");
+  }
   for (const file of new Set([from, parent])) {
-    if (opens.conflicts({ share: share.id, file }, PARENT_USE).length > 0) {
-      throw new SmbError("STATUS_SHARING_VIOLATION");
-    }
     if (opens.isDeletePending({ share: share.id, file }))
       throw new SmbError("STATUS_DELETE_PENDING");
   }
