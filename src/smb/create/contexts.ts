@@ -1,6 +1,6 @@
-import type { LeaseAsked } from "./holdings.ts";
-import { SmbError } from "./status.ts";
-import { layout, padded, partOf, raw, u16, u32, u64 } from "./wire/layout.ts";
+import type { LeaseAsked } from "../holdings.ts";
+import { SmbError } from "../status.ts";
+import { layout, padded, partOf, raw, u16, u32, u64 } from "../wire/layout.ts";
 
 const CONTEXTS_MAX = 64;
 

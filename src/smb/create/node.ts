@@ -1,0 +1,110 @@
+import { hexOf } from "../../file/namespace.ts";
+import { newProperties, stamped } from "../../file/node.ts";
+import { create as createNode, prepare, type ShareTx, type Spot, save } from "../../file/tree.ts";
+import { DACL, GROUP, OWNER, partsIn } from "../../rules/descriptor-parts.ts";
+import { available } from "../../rules/lease.ts";
+import { noMetadata } from "../../rules/metadata.ts";
+import { ARCHIVE, DIRECTORY, READ_ONLY } from "../../rules/smb-properties.ts";
+import type { FileRecord, NodeRecord } from "../../store/file-records.ts";
+import { nodes } from "../../store/keys.ts";
+import { access } from "../access.ts";
+import { mergedSddl } from "../security.ts";
+import { SmbError } from "../status.ts";
+import {
+  type Asked,
+  CREATED,
+  DELETE_ON_CLOSE,
+  DIRECTORY_FILE,
+  type Opened,
+  replaces,
+} from "./asked.ts";
+import { checkLease } from "./holding.ts";
+import { opened } from "./opened.ts";
+import { grantedFor } from "./refusals.ts";
+
+const ATTRIBUTES_KEPT = 0x5127;
+
+const fileAttributes = (asked: number) => (asked | ARCHIVE) & ATTRIBUTES_KEPT;
+
+async function permissionOf({ contexts }: Asked, change: ShareTx, parent: bigint) {
+  if (contexts.security === undefined) return undefined;
+  const directory = await nodes.get(change.tx, change.share.id, parent);
+  const at = { share: change.share.id, key: directory?.permission ?? "" };
+  const given = OWNER | GROUP | DACL;
+  // What the client does not say is the directory's.
+  const parts = partsIn(contexts.security) & given;
+  return { sddl: await mergedSddl(change.tx, at, contexts.security, parts) };
+}
+
+/** Makes a new file or directory. */
+export async function made(asked: Asked, change: ShareTx, spot: Spot): Promise<Opened> {
+  const { tx, share, opens, sparse } = change;
+  const { options, attributes, disposition } = asked;
+  const isDirectory = (options & DIRECTORY_FILE) !== 0;
+  if (isDirectory && replaces(disposition)) throw new SmbError("STATUS_INVALID_PARAMETER");
+  if (opens.isDeletePending({ share: share.id, file: spot.parent })) {
+    throw new SmbError("STATUS_DELETE_PENDING");
+  }
+  const granted = grantedFor(asked, undefined);
+  if ((options & DELETE_ON_CLOSE) !== 0) {
+    if ((granted & access.delete) === 0) throw new SmbError("STATUS_INVALID_PARAMETER");
+    if ((attributes & READ_ONLY) !== 0 && !isDirectory) throw new SmbError("STATUS_CANNOT_DELETE");
+  }
+  checkLease(asked, undefined);
+  const kind = isDirectory ? "directory" : "file";
+  const { tick, ...changed } = stamped(tx);
+  const at = hexOf(tick);
+  const given = {
+    attributes: isDirectory
+      ? (attributes & ATTRIBUTES_KEPT) | DIRECTORY
+      : fileAttributes(attributes),
+    createdAt: undefined,
+    writtenAt: undefined,
+    changedAt: undefined,
+    permission: await permissionOf(asked, change, spot.parent),
+  };
+  const where = { share: share.id, parent: spot.parent, kind, tick } as const;
+  const common = {
+    ...changed,
+    ...(await newProperties(tx, given, where)),
+    id: at,
+    parent: hexOf(spot.parent),
+    name: spot.name,
+    since: at,
+    lease: available,
+    metadata: noMetadata,
+  };
+  const node: NodeRecord = isDirectory
+    ? { ...common, kind: "directory" }
+    : { ...common, kind: "file", size: 0, content: sparse.create(tx), headers: {}, generation: at };
+  await createNode(change, node);
+  const result = opened(asked, node, granted, CREATED);
+  result.open.isDirty = true;
+  return result;
+}
+
+/** Empties a file; it stays the same one. */
+export async function overwritten(
+  asked: Asked,
+  change: ShareTx,
+  node: FileRecord,
+): Promise<FileRecord> {
+  const { tx, sparse } = change;
+  const { tick, ...changed } = stamped(tx);
+  const ready = await prepare(change, node);
+  await sparse.release(tx, ready.content);
+  const at = hexOf(tick);
+  const { copy: _copy, ...rest } = ready;
+  const after: FileRecord = {
+    ...rest,
+    ...changed,
+    attributes: fileAttributes(asked.attributes),
+    size: 0,
+    content: sparse.create(tx),
+    writtenAt: at,
+    changedAt: at,
+    generation: at,
+  };
+  await save(change, node, after);
+  return after;
+}

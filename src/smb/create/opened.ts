@@ -1,0 +1,39 @@
+import type { NodeRecord } from "../../store/file-records.ts";
+import { FileOpen } from "../file-open.ts";
+import { LEVEL_LEASE } from "../holdings.ts";
+import { type Asked, DELETE_ON_CLOSE, OPENED, type Opened, WRITE_THROUGH } from "./asked.ts";
+import { makeDurable } from "./durable.ts";
+import { mayHold } from "./holding.ts";
+
+/** Enters the open beside the others, with what it may keep to itself. */
+export function opened(asked: Asked, node: NodeRecord, granted: number, action: number): Opened {
+  const { call, contexts, options, place, view } = asked;
+  const { around, session, tree, connection } = call;
+  const open = new FileOpen(around, {
+    handle: around.nextHandle(),
+    place,
+    session,
+    tree,
+    node,
+    view,
+    granted,
+    shares: asked.shares,
+    deletesOnClose: (options & DELETE_ON_CLOSE) !== 0,
+    isWriteThrough: (options & WRITE_THROUGH) !== 0,
+  });
+  if (action !== OPENED) open.isDirty = true;
+  if (contexts.allocation !== undefined && node.kind === "file" && action !== OPENED) {
+    open.allocation = Number(contexts.allocation);
+  }
+  session.opens.set(open.handle, open);
+  if (open.isSnapshot) return { open, node, action };
+  const clientGuid = connection.negotiated?.clientGuid ?? Buffer.alloc(16);
+  const isLease =
+    asked.level === LEVEL_LEASE && contexts.lease !== undefined && node.kind === "file";
+  const state = node.kind === "file" ? mayHold(asked, open) : 0;
+  around.opens.enter(open);
+  if (isLease) around.holdings.hold(open, state, { asked: contexts.lease, clientGuid });
+  else if (state !== 0) around.holdings.hold(open, state, undefined);
+  makeDurable(asked, open);
+  return { open, node, action };
+}
