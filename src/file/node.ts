@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { parseBase64 } from "../base/bytes.ts";
+import { remembered } from "../base/remembered.ts";
 import { instantOf, type Tick } from "../base/time.ts";
 import type { ReadTx, WriteTx } from "../engine/engine.ts";
 import { StorageError } from "../rules/errors.ts";
@@ -86,6 +87,18 @@ async function permissionKey(
   return permission.key;
 }
 
+/** Most nodes of a share have one of a few permissions, and to work one out takes longer than to store a file. */
+const PERMISSIONS_REMEMBERED = 256;
+const inherited: Readonly<Record<NodeKind, (kept: string) => string>> = {
+  file: remembered(PERMISSIONS_REMEMBERED, (kept) => inheritedPermission(asSddl(kept), "file")),
+  directory: remembered(PERMISSIONS_REMEMBERED, (kept) =>
+    inheritedPermission(asSddl(kept), "directory"),
+  ),
+};
+const numberOf = remembered(PERMISSIONS_REMEMBERED, (sddl) =>
+  createHash("sha256").update(sddl).digest().readBigUInt64BE(),
+);
+
 async function inheritedKey(
   tx: WriteTx,
   share: bigint,
@@ -94,13 +107,16 @@ async function inheritedKey(
 ): Promise<string> {
   const directory = await nodes.get(tx, share, parent);
   if (directory === undefined) throw new StorageError("ParentNotFound");
-  const sddl = asSddl(await permissionIn(tx, share, directory.permission));
-  return keepPermission(tx, share, inheritedPermission(sddl, kind));
+  return keepPermission(
+    tx,
+    share,
+    inherited[kind](await permissionIn(tx, share, directory.permission)),
+  );
 }
 
 /** Keeps a security descriptor in a share, as it was written, and gives its key: the same for the same text. */
 export async function keepPermission(tx: WriteTx, share: bigint, sddl: string): Promise<string> {
-  const number = createHash("sha256").update(sddl).digest().readBigUInt64BE();
+  const number = numberOf(sddl);
   for (let turn = 1; ; turn++) {
     const key = `${number}*${turn}`;
     const found = await permissions.get(tx, share, key);

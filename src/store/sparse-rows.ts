@@ -53,7 +53,7 @@ export async function partsAround(
 
 const NEAR = 4;
 
-/** The same for a place that few parts lie at, as most writes find it: one look instead of two. */
+/** The same for a place that few parts lie at, as most writes and small reads find it: one look instead of two. */
 export async function partsNear(
   tx: ReadTx,
   rows: bigint,
@@ -145,7 +145,8 @@ export async function viewOf(
   let end = to;
   let shown: Placed[] = [];
   for (const rows of stack) {
-    const around = await partsAround(tx, rows, { from, to: end, limit });
+    const look = end - from <= SMALL_SIZE ? partsNear : partsAround;
+    const around = await look(tx, rows, { from, to: end, limit });
     const parts = overlapping(around, from, end);
     const beyond = parts[limit];
     if (beyond !== undefined) end = beyond.offset;
