@@ -100,6 +100,7 @@ export async function written(
     throw error;
   }
   breakReaders(around, open);
+  if (data.length <= HEAP_CHUNK_MAX) open.settleEarly();
 }
 
 /** A file whose content is changed through an open that may keep its times as they are. */

@@ -78,9 +78,7 @@ export async function made(asked: Asked, change: ShareTx, spot: Spot): Promise<O
     ? { ...common, kind: "directory" }
     : { ...common, kind: "file", size: 0, content: sparse.create(tx), headers: {}, generation: at };
   await createNode(change, node);
-  const result = opened(asked, node, granted, CREATED);
-  result.open.isDirty = true;
-  return result;
+  return opened(asked, node, granted, CREATED);
 }
 
 /** Empties a file; it stays the same one. */

@@ -20,9 +20,9 @@ export function opened(asked: Asked, node: NodeRecord, granted: number, action: 
     shares: asked.shares,
     deletesOnClose: (options & DELETE_ON_CLOSE) !== 0,
     isWriteThrough: (options & WRITE_THROUGH) !== 0,
+    isNew: action !== OPENED,
   });
-  if (action !== OPENED) open.isDirty = true;
-  if (contexts.allocation !== undefined && node.kind === "file" && action !== OPENED) {
+  if (contexts.allocation !== undefined && node.kind === "file" && open.isNew) {
     open.allocation = Number(contexts.allocation);
   }
   session.opens.set(open.handle, open);
