@@ -136,6 +136,19 @@ export type View = {
   readonly to: number;
 };
 
+/** The parts that overlap a range. Most reads begin where a part does and end in it, so that one is tried first. */
+async function partsIn(
+  tx: ReadTx,
+  rows: bigint,
+  asked: { readonly from: number; readonly to: number; readonly limit: number },
+): Promise<Placed[]> {
+  const { from, to } = asked;
+  const part = await sparseParts.get(tx, rows, BigInt(from));
+  if (part !== undefined && part.count >= to - from) return [{ offset: from, ...part }];
+  const look = to - from <= SMALL_SIZE ? partsNear : partsAround;
+  return overlapping(await look(tx, rows, asked), from, to);
+}
+
 /** What layers show from above: `stack` names their rows, the uppermost first. */
 export async function viewOf(
   tx: ReadTx,
@@ -145,9 +158,7 @@ export async function viewOf(
   let end = to;
   let shown: Placed[] = [];
   for (const rows of stack) {
-    const look = end - from <= SMALL_SIZE ? partsNear : partsAround;
-    const around = await look(tx, rows, { from, to: end, limit });
-    const parts = overlapping(around, from, end);
+    const parts = await partsIn(tx, rows, { from, to: end, limit });
     const beyond = parts[limit];
     if (beyond !== undefined) end = beyond.offset;
     shown = laidOver(shown, parts);

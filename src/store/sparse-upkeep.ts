@@ -72,7 +72,7 @@ async function settled(tx: WriteTx, contents: Contents, id: string) {
   if (contents.sparse.isHeld(id)) return "held";
   const drop = (rows: string) => garbage.put(tx, [tx.tick()], { rows });
   const { parent, whole } = layer;
-  const child = await firstChild(tx, id);
+  const child = layer.children === 0 ? undefined : await firstChild(tx, id);
   if (child === undefined) {
     layers.delete(tx, idOf(id), 0n);
     drop(layer.rows);
