@@ -297,6 +297,47 @@ suite("SMB", () => {
     await other.end();
   });
 
+  // How somebody has the directory open that a file is renamed in, and what becomes of the rename.
+  const held: [what: string, mask: number, shares: number, want: number][] = [
+    ["to write, sharing all but deletion", access.read | access.write, 3, status.ok],
+    ["to write, sharing nothing", access.read | access.write, 0, status.sharingViolation],
+    ["to delete, sharing everything", access.delete, sharing.all, status.sharingViolation],
+    ["to look at its attributes, sharing nothing", access.readAttributes, 0, status.ok],
+  ];
+  for (const [what, mask, shares, want] of held) {
+    test(`a rename in a directory that is open ${what}`, async () => {
+      const [one, two] = [await client(), await client()];
+      await close(one, await open(one, "holds", { options: options.directory }));
+      const given = { access: mask, share: shares, options: options.directory };
+      const directory = await open(one, "holds", given);
+      const file = await open(two, "holds\\from.txt");
+      is(await rename(two, file, "holds\\to.txt", true), want);
+      await close(two, file);
+      await close(one, directory);
+      await one.end();
+      await two.end();
+    });
+  }
+
+  test("who watches attributes and no names learns of a file that is renamed", async () => {
+    const [watcher, other] = [await client(), await client()];
+    await close(other, await open(other, "seen", { options: options.directory }));
+    const handle = await open(watcher, "seen", { access: access.read, options: options.directory });
+    const file = await open(other, "seen\\old.txt");
+    const begun = await notify(watcher, handle, 0x4, true);
+    await rename(other, file, "seen\\new.txt");
+    assert.deepEqual(changesOf(await begun.answer), [[3, "new.txt"]]);
+    await watcher.end();
+    await other.end();
+  });
+
+  test("an open that only synchronizes is one; one that asks for nothing is refused", async () => {
+    const connection = await client();
+    is(await create(connection, "synchronized", { access: 0x100000 }), status.ok);
+    is(await create(connection, "synchronized", { access: 0 }), status.accessDenied);
+    await connection.end();
+  });
+
   test("locks: one at a time, in their order, and gone with their open", async () => {
     const [one, two] = [await client(), await client()];
     const [mine, theirs] = [await open(one, "locked"), await open(two, "locked")];
