@@ -86,7 +86,7 @@ Where
   --smbHost HOST, --smbPort PORT
                                the shares by SMB 2 and 3 (127.0.0.1, 10445); any takes a free port, 0 is off
   --smbEncryption required     refuse SMB clients that do not encrypt (offered)
-  --httpThreads N              threads that speak HTTP (half of the cores, 2 at most); 0: the main thread does it
+  --httpThreads N              threads that speak HTTP (1 on four cores or more, else 0); 0: the main thread does it
   --webHost HOST, --webPort PORT
                                static websites (127.0.0.1, 10004): what is in $web, of the first account or of
                                the one that the host names, as http://account.web.localhost:10004/ does
@@ -176,8 +176,8 @@ const OPTIONS = {
 
 const HTTP_THREADS_MAX = 16;
 
-/** As many threads for HTTP as the main thread can keep busy: it works about as long on a small request as they do. */
-const usualThreads = (cores: number): number => Math.min(2, Math.floor(cores / 2));
+/** On few cores the threads would only take turns with the main one, and each hop costs time. */
+const usualThreads = (cores: number): number => (cores < 4 ? 0 : 1);
 
 /** Reads the command line and environment once. */
 export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Config {

@@ -149,7 +149,7 @@ async function pump(id: number, each: Known): Promise<void> {
 /** Sends a piece of a reply, and tells when the client has taken it. */
 function send(id: number, { exchange }: Known, bytes: Uint8Array): void {
   const { length: size } = bytes;
-  exchange.write(bytes, () => out.addWith({ kind: "taken", id, size, room: bytes }, bytes));
+  void exchange.write(bytes, () => out.addWith({ kind: "taken", id, size, room: bytes }, bytes));
 }
 
 function open(message: Extract<ToFront, { kind: "open" }>): void {

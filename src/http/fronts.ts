@@ -141,6 +141,7 @@ class Front {
     const script = new URL(`./front-thread.${ending}`, import.meta.url);
     this.#worker = new Worker(script, { resourceLimits: { maxYoungGenerationSizeMb: 32 } });
     this.out = new Outbox((list, transfer) => this.#worker.postMessage(list, transfer));
+    this.#worker.unref(); // the main thread's own ports keep the process, and a start that fails ends
     this.#worker.on("error", onFatal);
     this.#worker.on("message", (list: readonly FromFront[]) => {
       for (const message of list) this.#hear(message);

@@ -99,25 +99,40 @@ export const WINDOW = 1024 * 1024;
 /** Fewer bytes than these travel faster as a text. */
 export const TEXT_SIZE_MAX = 8 * 1024;
 
-/** Gathers what is to be told, and sends it once in a turn. */
+/** So many go at once: the other thread begins with them while more are being made. */
+const TOGETHER = 4;
+
+/** Gathers what is to be told, and sends what has come together in a turn. */
 export class Outbox<T> {
   readonly #send: (list: T[], transfer: ArrayBuffer[]) => void;
   #list: T[] = [];
   #transfer: ArrayBuffer[] = [];
+  #isDue = false;
 
   constructor(send: (list: T[], transfer: ArrayBuffer[]) => void) {
     this.#send = send;
   }
 
   add(message: T): void {
-    if (this.#list.push(message) > 1) return;
+    this.#list.push(message);
+    if (this.#list.length >= TOGETHER) {
+      this.#flush();
+      return;
+    }
+    if (this.#isDue) return;
+    this.#isDue = true;
     setImmediate(() => {
-      const list = this.#list;
-      const transfer = this.#transfer;
-      this.#list = [];
-      this.#transfer = [];
-      this.#send(list, transfer);
+      this.#isDue = false;
+      if (this.#list.length > 0) this.#flush();
     });
+  }
+
+  #flush(): void {
+    const list = this.#list;
+    const transfer = this.#transfer;
+    this.#list = [];
+    this.#transfer = [];
+    this.#send(list, transfer);
   }
 
   /** The same, and the bytes are handed over: nobody here may use them any more. */

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 
 /** A server that tests speak to: ours, started for them, or the one LAZULI_TEST_ENDPOINT names. */
 export type TestServer = {
@@ -40,6 +40,9 @@ export type StartOptions = {
 const START_LIMIT_MS = 30_000;
 
 /** Starts a server on free ports and resolves when it answers. */
+/** One half of the test files goes through threads of HTTP, the other not; which, their names decide. */
+const httpThreads = (): number => [...basename(process.argv[1] ?? "")].length % 2;
+
 export async function startServer(options: StartOptions = {}): Promise<TestServer> {
   const given = process.env.LAZULI_TEST_ENDPOINT;
   if (given !== undefined) return external(given);
@@ -54,6 +57,8 @@ export async function startServer(options: StartOptions = {}): Promise<TestServe
     directory,
     ...ports,
     "--silent",
+    "--httpThreads",
+    String(httpThreads()),
     ...(options.args ?? []),
   ];
   const child = spawn(process.execPath, args, {
