@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { once } from "node:events";
 import { mkdirSync, openSync, readFileSync } from "node:fs";
+import { flushCompileCache } from "node:module";
 import type { AddressInfo, Server as NetServer } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY } from "./auth/accounts.ts";
@@ -211,6 +212,7 @@ async function serve(
         });
   greet(config, security, { ports: opened, website, smb: smb?.server });
   if (security.reload !== undefined) process.on("SIGHUP", security.reload);
+  flushCompileCache(); // for the next start, however this one ends
   await signal();
   door?.close();
   await Promise.all([

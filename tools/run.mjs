@@ -6,6 +6,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const NODE_MIN = 24;
+/** Where compiled code is kept: a start takes half as long with it. */
+const COMPILED = "node_modules/.cache/compiled";
 
 const root = new URL("..", import.meta.url);
 /** To serve takes less than to test or to show: no SDKs, no browser. */
@@ -53,7 +55,8 @@ function handOver() {
     process.stderr.write(`Lazuli needs Node ${NODE_MIN} or newer; this is ${process.version}.\n`);
     process.exit(1);
   }
-  const child = spawn(node, process.argv.slice(1), { stdio: "inherit" });
+  const env = { NODE_COMPILE_CACHE: fileURLToPath(new URL(COMPILED, root)), ...process.env };
+  const child = spawn(node, process.argv.slice(1), { stdio: "inherit", env });
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"])
     process.on(signal, () => child.kill(signal));
   child.on("exit", (code, signal) => process.exit(code ?? (signal === null ? 0 : 1)));
@@ -62,6 +65,8 @@ function handOver() {
 if (!isInstalled()) install();
 if (Number.parseInt(process.versions.node, 10) < NODE_MIN) handOver();
 else {
+  const { enableCompileCache } = await import("node:module");
+  enableCompileCache(process.env.NODE_COMPILE_CACHE ?? fileURLToPath(new URL(COMPILED, root)));
   const script = new URL(process.argv[2], root);
   process.argv.splice(1, 2, fileURLToPath(script));
   await import(script.href);

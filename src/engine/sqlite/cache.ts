@@ -7,7 +7,7 @@ const GENERATION_COUNT = 32 * 1024;
 
 type Generation<K> = {
   /** Where each value begins and ends in `bytes`; `ABSENT` for keys that are known to have none. */
-  readonly places: Map<K, number>;
+  places: Map<K, number>;
   readonly bytes: Buffer;
   used: number;
 };
@@ -20,6 +20,7 @@ const SIZES = 32 * 1024;
  * What was read or written last, also that there is nothing under a key. It is never behind the database: who
  * changes that tells it. Values lie one after another in one buffer, so that it takes as much memory as it
  * says; when a generation is full, the one before it goes, and with it what nobody has asked for since.
+ * What it gives out is a copy, because the room of a value is used again.
  */
 export class Cache<K> {
   #young: Generation<K> = generation();
@@ -43,8 +44,10 @@ export class Cache<K> {
       return;
     }
     if (this.#young.used + size > GENERATION_SIZE || this.#young.places.size >= GENERATION_COUNT) {
+      const oldest = this.#old;
       this.#old = this.#young;
-      this.#young = generation();
+      this.#young = oldest;
+      emptied(oldest);
     }
     const { places, bytes, used } = this.#young;
     if (value === undefined) {
@@ -62,8 +65,8 @@ export class Cache<K> {
   }
 
   clear(): void {
-    this.#young = generation();
-    this.#old = generation();
+    emptied(this.#young);
+    emptied(this.#old);
   }
 }
 
@@ -73,8 +76,13 @@ const generation = <K>(): Generation<K> => ({
   used: 0,
 });
 
+function emptied<K>(generation: Generation<K>): void {
+  generation.places = new Map();
+  generation.used = 0;
+}
+
 function valueAt<K>({ bytes }: Generation<K>, place: number): Uint8Array | null {
   if (place === ABSENT) return null;
   const at = Math.floor(place / SIZES);
-  return bytes.subarray(at, at + (place % SIZES));
+  return Buffer.from(bytes.subarray(at, at + (place % SIZES)));
 }
