@@ -46,6 +46,7 @@ for (const flag of [
   "--no-lazy-feedback-allocation",
   "--invocation-count-for-turbofan=200",
   "--minimum-invocations-after-ic-update=50",
+  "--external-memory-accounted-in-global-limit",
 ]) {
   setFlagsFromString(flag);
 }

@@ -139,7 +139,7 @@ class Front {
     this.#fronts = fronts;
     const ending = import.meta.url.endsWith(".ts") ? "ts" : "js"; // from source, or from a build
     const script = new URL(`./front-thread.${ending}`, import.meta.url);
-    this.#worker = new Worker(script, { resourceLimits: { maxYoungGenerationSizeMb: 32 } });
+    this.#worker = new Worker(script, { resourceLimits: { maxYoungGenerationSizeMb: 8 } });
     this.out = new Outbox((list, transfer) => this.#worker.postMessage(list, transfer));
     this.#worker.unref(); // the main thread's own ports keep the process, and a start that fails ends
     this.#worker.on("error", onFatal);

@@ -120,17 +120,23 @@ class Results {
   }
 }
 
-/** The blob in parts of some size, however small its chunks are: a row is looked at a few times at most. */
+/**
+ * The blob in parts of some size, however small or large its chunks are: a row is looked at a few times at most, and
+ * no text is so long that only a collection of all memory would free it.
+ */
 async function* windows(source: ByteStream): AsyncGenerator<{ text: BinaryText; isLast: boolean }> {
   let parts: Uint8Array[] = [];
   let size = 0;
   for await (const bytes of source) {
-    parts.push(bytes);
-    size += bytes.length;
-    if (size < WINDOW_SIZE) continue;
-    yield { text: binaryOf(parts), isLast: false };
-    parts = [];
-    size = 0;
+    for (let at = 0; at < bytes.length; at += WINDOW_SIZE) {
+      const part = bytes.subarray(at, at + WINDOW_SIZE);
+      parts.push(part);
+      size += part.length;
+      if (size < WINDOW_SIZE) continue;
+      yield { text: binaryOf(parts), isLast: false };
+      parts = [];
+      size = 0;
+    }
   }
   yield { text: binaryOf(parts), isLast: true };
 }
