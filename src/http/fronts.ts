@@ -291,7 +291,8 @@ class Exchanged implements Served {
 class DistantBody implements RequestBody {
   readonly size: number | undefined;
   readonly willSum: WillSum;
-  sums: FrontSums | undefined;
+  readonly sums: FrontSums | undefined;
+  #later: FrontSums | undefined;
   readonly #front: Front;
   readonly #id: number;
   #whole: Uint8Array | string | undefined;
@@ -339,13 +340,22 @@ class DistantBody implements RequestBody {
     }
   }
 
+  /** Who reads as many bytes as there are need not have heard of the end. */
+  async laterSums(): Promise<FrontSums> {
+    while (this.#later === undefined) {
+      if (this.#isGone) throw new ClientGone();
+      await this.#news();
+    }
+    return this.#later;
+  }
+
   take(bytes: Uint8Array): void {
     this.#parts.push(bytes);
     this.#tell?.();
   }
 
   over(sums: FrontSums): void {
-    this.sums = sums;
+    this.#later = sums;
     this.#isOver = true;
     this.#tell?.();
   }

@@ -91,12 +91,15 @@ export type RequestBody = {
   /** All of it, in memory; only where `size` is known to be small. */
   whole(): Promise<Buffer>;
   stream(): ByteStream;
-  /** Which sums of it are made elsewhere, and these when all of it has come. */
+  /** Sums of a small body that were made elsewhere. */
+  readonly sums?: MadeSums | undefined;
+  /** Which sums of a large one are made elsewhere while it comes, and these when all of it has come. */
   readonly willSum?: { readonly md5: boolean; readonly crc64: boolean };
-  readonly sums?:
-    | { readonly md5: string | undefined; readonly crc64: string | undefined }
-    | undefined;
+  laterSums?(): Promise<MadeSums>;
 };
+
+/** Base64 MD5 and CRC-64, as far as they were made. */
+export type MadeSums = { readonly md5: string | undefined; readonly crc64: string | undefined };
 
 /** Thrown by `apply` to answer with a reply and yet write nothing: a refusal that is not the whole reply. */
 export class Refused extends Error {

@@ -55,7 +55,7 @@ export async function receive(
   };
   const key = request.customerKey?.key;
   const staged = await contents.stage(request.body.stream(), size, see, key);
-  const made = request.body.sums;
+  const made = await request.body.laterSums?.();
   const received = {
     md5: wantsMd5 ? (md5?.digest("base64") ?? made?.md5) : undefined,
     crc64: crc?.digest() ?? made?.crc64,
