@@ -12,7 +12,7 @@ import { Cache } from "./cache.ts";
 const FORMAT = 1;
 /** "Lazu", so that `file` and others can tell whose database it is. */
 const APPLICATION_ID = 0x4c617a75;
-const CACHE_KIB = 64 * 1024;
+const CACHE_KIB = 32 * 1024;
 /** A long copy keeps the log of writes from being begun anew; afterwards it is cut to this size again. */
 const WAL_SIZE_MAX = 256 * 1024 * 1024;
 /** Twice SQLite's own: a tenth more small writes a second here, and half the pages of a large value. */
