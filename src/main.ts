@@ -43,8 +43,9 @@ process.env.UV_THREADPOOL_SIZE ??= "16";
 // A server runs the same code for ever: V8 should optimize it soon, not after the caution that suits a web
 // page. Measured: docs/decisions/0005-early-optimization.md.
 for (const flag of [
+  "--always-sparkplug",
   "--no-lazy-feedback-allocation",
-  "--invocation-count-for-turbofan=200",
+  "--invocation-count-for-turbofan=500",
   "--minimum-invocations-after-ic-update=50",
   "--external-memory-accounted-in-global-limit",
 ]) {
