@@ -193,8 +193,9 @@ export type InnerRequest = {
 export type InnerDoor = { answer(inner: InnerRequest): Promise<Reply> };
 /** Thrown by a `find` where something must happen first that no transaction may wait for; then it runs again. */
 export class MustWait extends Error {
-  readonly until: Promise<void>;
-  constructor(until: Promise<void>) {
+  /** Waits for it, no longer than the request allows; no limit is given where it names none. */
+  readonly until: (limitMs?: number) => Promise<void>;
+  constructor(until: MustWait["until"]) {
     super("the transaction is to run again later");
     this.until = until;
   }

@@ -98,7 +98,7 @@ async function runPlain(
       return await operation.answer(call);
     }
     if (operation.kind === "read") {
-      const reply = await finished(() =>
+      const reply = await finished(request, () =>
         engine.read(async (tx) => {
           const target = await guarded(operation, tx, { request, judged, around });
           return operation.apply({ tx, ...call, ...target });
@@ -106,7 +106,7 @@ async function runPlain(
       );
       return operation.finish === undefined ? reply : await operation.finish(reply, call.input);
     }
-    return await finished(() =>
+    return await finished(request, () =>
       engine.write(async (tx: WriteTx) => {
         const target = await guarded(operation, tx, { request, judged, around });
         const reply = await operation.apply({ tx, ...call, ...target });
@@ -124,16 +124,22 @@ async function runPlain(
 }
 
 /** Runs a transaction, and once more each time it had more to do or had to wait for something. */
-async function finished(step: () => Promise<Applied>): Promise<Reply> {
+async function finished(request: Request, step: () => Promise<Applied>): Promise<Reply> {
   for (;;) {
     try {
       const reply = await step();
       if (reply !== unfinished) return reply;
     } catch (error) {
       if (!(error instanceof MustWait)) throw error;
-      await error.until;
+      await error.until(timeoutMs(request));
     }
   }
+}
+
+/** How long a request is ready to wait; undefined if it does not say. */
+function timeoutMs({ query }: Request): number | undefined {
+  const seconds = Number(query.get("timeout") ?? 0);
+  return seconds > 0 ? seconds * 1000 : undefined;
 }
 
 /** What a request asks of its target. */

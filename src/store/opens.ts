@@ -14,7 +14,7 @@ import {
 } from "../rules/sharing.ts";
 import type { NodeKind } from "../rules/smb-properties.ts";
 
-/** How long a REST operation waits for a client to give up what it keeps to itself ("Manage file locks"). */
+/** How long a REST operation waits at most for a client to give up what it keeps to itself ("Manage file locks"). */
 const BREAK_LIMIT_MS = 30_000;
 
 /** A file or directory, by the numbers of its share and of itself: locks follow it wherever it is moved. */
@@ -166,10 +166,13 @@ export class Opens {
 
   /**
    * What a REST operation must wait for before it is judged: clients that keep writes to themselves, or a
-   * handle that stands in its way though its user may have closed it. Undefined if there is none; rejects
-   * with ClientCacheFlushDelay if one does not answer in time.
+   * handle that stands in its way though its user may have closed it. Undefined if there is none; the wait
+   * rejects with ClientCacheFlushDelay if one does not answer in time.
    */
-  breakOplocks(identity: Identity, use: RestUse): Promise<void> | undefined {
+  breakOplocks(
+    identity: Identity,
+    use: RestUse,
+  ): ((limitMs?: number) => Promise<void>) | undefined {
     if (this.#files.size === 0) return undefined;
     const inTheWay = new Set(this.#inTheWay(identity, use));
     const waits: Promise<void>[] = [];
@@ -183,7 +186,8 @@ export class Opens {
       const done = this.#broken(open, left);
       if (after.waits || keepsHandle) waits.push(done);
     }
-    return waits.length === 0 ? undefined : limited(Promise.all(waits));
+    if (waits.length === 0) return undefined;
+    return (limitMs = BREAK_LIMIT_MS) => limited(waits, Math.min(limitMs, BREAK_LIMIT_MS));
   }
 
   /** The client of an open has given up what it was asked to; whoever waits for that goes on. */
@@ -215,12 +219,12 @@ export class Opens {
   }
 }
 
-async function limited(all: Promise<unknown>): Promise<void> {
+async function limited(waits: readonly Promise<void>[], limitMs: number): Promise<void> {
   const late = Promise.withResolvers<never>();
   const refuse = () => late.reject(new StorageError("ClientCacheFlushDelay"));
-  const timer = setTimeout(refuse, BREAK_LIMIT_MS);
+  const timer = setTimeout(refuse, limitMs);
   try {
-    await Promise.race([all, late.promise]);
+    await Promise.race([Promise.all(waits), late.promise]);
   } finally {
     clearTimeout(timer);
   }

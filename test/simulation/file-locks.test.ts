@@ -331,19 +331,34 @@ suite("Oplocks and REST", () => {
     assert.equal((await bench.ask("Put Range")).status, 201);
   });
 
-  test("A client that does not answer in 30 seconds: ClientCacheFlushDelay", async () => {
-    const bench = await new Bench().prepare();
-    mock.timers.enable({ apis: ["setTimeout"] });
-    try {
-      bench.open("RW", "RWD", { oplock: oplock("RWH") });
-      const answer = bench.ask("Get File");
-      for (let i = 0; i < 5; i++) await turn();
-      mock.timers.tick(30_000);
-      assert.equal((await answer).code, "ClientCacheFlushDelay");
-    } finally {
-      mock.timers.reset();
-    }
-  });
+  // A request waits as long as its timeout says, and 30 seconds at most.
+  for (const [timeout, waitMs] of [
+    [undefined, 30_000],
+    ["0", 30_000],
+    ["5", 5_000],
+    ["90", 30_000],
+  ] as const) {
+    test(`A client that does not answer, timeout ${timeout}: ClientCacheFlushDelay after ${waitMs} ms`, async () => {
+      const bench = await new Bench().prepare();
+      mock.timers.enable({ apis: ["setTimeout"] });
+      try {
+        bench.open("RW", "RWD", { oplock: oplock("RWH") });
+        const query = timeout === undefined ? {} : { timeout };
+        let isAnswered = false;
+        const answer = bench.service.ask({ path: FILE, query }).finally(() => {
+          isAnswered = true;
+        });
+        for (let i = 0; i < 5; i++) await turn();
+        mock.timers.tick(waitMs - 1);
+        for (let i = 0; i < 5; i++) await turn();
+        assert.equal(isAnswered, false);
+        mock.timers.tick(1);
+        assert.equal((await answer).code, "ClientCacheFlushDelay");
+      } finally {
+        mock.timers.reset();
+      }
+    });
+  }
 });
 
 suite("Handles", () => {
