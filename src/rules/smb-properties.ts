@@ -46,13 +46,16 @@ export function parseAttributes(text: string, kind: NodeKind): number | undefine
 
 const TIME = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,7}))?Z$/;
 
-/** An ISO 8601 time in UTC with up to seven digits of a second; undefined if it is none. */
+/** SMB counts time from here on, so nothing of a share is older. */
+const EARLIEST = "1601-01-01T00:00:00";
+
+/** An ISO 8601 time in UTC with up to seven digits of a second, since 1601; undefined if it is none. */
 export function parseFileTime(text: string): Tick | undefined {
   const match = TIME.exec(text);
   if (match === null) return undefined;
   const [, seconds = "", fraction = ""] = match;
   const at = Date.parse(`${seconds}Z`);
-  if (Number.isNaN(at)) return undefined;
+  if (Number.isNaN(at) || seconds < EARLIEST) return undefined;
   const tick = tickAt(at) + BigInt(fraction.padEnd(7, "0"));
   return tickText(tick).startsWith(seconds) ? tick : undefined; // there is no 30th of February
 }
