@@ -8,7 +8,7 @@ import {
   readOperation,
   writeOperation,
 } from "../http/operation.ts";
-import { invalidHeader, missingHeader, StorageError } from "../rules/errors.ts";
+import { invalidHeader, invalidQuery, missingHeader, StorageError } from "../rules/errors.ts";
 import { available, isHeld, leaseAfterWrite, leaseAt, leaseProperties } from "../rules/lease.ts";
 import { noMetadata } from "../rules/metadata.ts";
 import { ROOT_PERMISSION } from "../rules/sddl.ts";
@@ -276,7 +276,7 @@ export const deleteShare = writeOperation({
   input(request) {
     const which = chosen(request, "x-ms-delete-snapshots", ["include", "include-leased"]);
     if (which !== undefined && request.snapshot !== undefined) {
-      throw invalidHeader("x-ms-delete-snapshots", which);
+      throw invalidQuery("sharesnapshot", tickText(request.snapshot));
     }
     return which;
   },

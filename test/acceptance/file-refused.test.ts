@@ -109,7 +109,7 @@ suite("A snapshot is not written to", () => {
     [
       "Delete Share of a snapshot, with snapshots",
       () => at(remove(SHARE, onShare(), { "x-ms-delete-snapshots": "include" })),
-      ...HEADER,
+      ...QUERY,
     ],
   ]);
 });
