@@ -11,12 +11,12 @@ import {
 import { invalidHeader, missingHeader, StorageError } from "../rules/errors.ts";
 import { available, leaseAfterWrite, leaseAt, leaseProperties } from "../rules/lease.ts";
 import { parseRange, rangeOf } from "../rules/ranges.ts";
-import { READ_ONLY } from "../rules/smb-properties.ts";
+import { ARCHIVE, READ_ONLY } from "../rules/smb-properties.ts";
 import { changedHeaders, metadataHeaders, metadataOf, parseInteger } from "../service/resource.ts";
 import { withMd5 } from "../service/summed.ts";
 import type { CopyState, FileRecord } from "../store/file-records.ts";
 import { hexOf } from "./namespace.ts";
-import { changedProperties, newProperties, stamped } from "./node.ts";
+import { changedProperties, newProperties, type SmbGiven, stamped } from "./node.ts";
 import { httpGivenOf, httpHeaders, smbGivenOf, smbHeaders } from "./properties.ts";
 import { changing, chosen, isTrue, type NodePlace, theFile } from "./resource.ts";
 import { create, prepare, remove, save } from "./tree.ts";
@@ -84,6 +84,12 @@ export async function replaceFile(
   return record;
 }
 
+// Differs from Azure: a permission stays as it was given, also with the semantics New; nothing is added to it
+// that the directory would pass on.
+/** A new file has the attribute Archive, whatever else is asked for; one that is restored has what it had. */
+const dueForBackup = (given: SmbGiven): SmbGiven =>
+  given.attributes === undefined ? given : { ...given, attributes: given.attributes | ARCHIVE };
+
 export const createFile = createOperation({
   name: "Create File",
   match: { method: "PUT", on: "file", header: { name: "x-ms-type", value: "file" } },
@@ -96,12 +102,13 @@ export const createFile = createOperation({
     const length = request.body.size ?? 0;
     // With a body the file begins with it; it cannot be shorter ("Create File", 2026-04-06).
     if (length > size) throw invalidHeader("x-ms-content-length", String(size));
-    chosen(request, "x-ms-file-property-semantics", ["New", "Restore"]);
+    const semantics = chosen(request, "x-ms-file-property-semantics", ["New", "Restore"]);
+    const given = smbGivenOf(request, "file", "create");
     return {
       size,
       metadata: metadataOf(request),
       headers: httpGivenOf(request) ?? {},
-      given: smbGivenOf(request, "file", "create"),
+      given: semantics === "Restore" ? given : dueForBackup(given),
     };
   },
   async apply(call) {

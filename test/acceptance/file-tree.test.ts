@@ -244,7 +244,7 @@ suite("Create File, Get File Properties, Set File Properties", () => {
     assert.equal(got.contentType, "text/plain");
     assert.equal(got.cacheControl, "no-cache");
     assert.deepEqual(got.metadata, { a: "1" });
-    assert.equal(got.fileAttributes, "Hidden | System");
+    assert.equal(got.fileAttributes, "Hidden | System | Archive");
     assert.deepEqual(got.fileCreatedOn, creationTime);
     assert.deepEqual([got.etag, got.fileId], [made.etag, made.fileId]);
     assert.deepEqual([got.leaseState, got.leaseStatus], ["available", "unlocked"]);
@@ -308,6 +308,22 @@ suite("Create File, Get File Properties, Set File Properties", () => {
       "x-ms-file-permission": "inherit",
     };
     answered(await files.ask(createFile(path, 5, all)), 201);
+  });
+
+  test("a new file has Archive whatever is asked for, a restored one has what it had", async () => {
+    const path = `${await root()}/file`;
+    const rows = [
+      ["None", {}, "Archive"],
+      ["Hidden", {}, "Hidden | Archive"],
+      ["Hidden", { "x-ms-file-property-semantics": "New" }, "Hidden | Archive"],
+      ["Hidden", { "x-ms-file-property-semantics": "Restore" }, "Hidden"],
+      ["None", { "x-ms-file-property-semantics": "restore" }, "None"],
+    ] as const;
+    for (const [asked, more, want] of rows) {
+      const headers = { "x-ms-file-attributes": asked, ...more };
+      const made = answered(await files.ask(createFile(path, 5, headers)), 201);
+      assert.equal(made.headers["x-ms-file-attributes"], want, JSON.stringify(headers));
+    }
   });
 
   test("with a body the file begins with it", async () => {
