@@ -519,6 +519,53 @@ suite("SMB", () => {
   });
 });
 
+suite("SMB as an account wants it spoken", () => {
+  let files: FileServer;
+  let share = "";
+  before(async () => {
+    files = await startFiles({ args: ["--smbPort", "any"] });
+    share = await files.share();
+  });
+  after(() => files.stop());
+
+  const set = async (smb: string) => {
+    const body = `<StorageServiceProperties><ProtocolSettings><SMB>${smb}</SMB></ProtocolSettings></StorageServiceProperties>`;
+    const query = { restype: "service", comp: "properties" };
+    assert.equal((await files.ask({ method: "PUT", path: "/", query, body })).status, 202);
+  };
+  const logon = async (dialect: 0x0210 | 0x0300 | 0x0311) => {
+    const port = smbPortOf(files.server.output());
+    const connection = await SmbClient.connect({ port, dialect });
+    await connection.negotiate();
+    const answer = await connection.logon();
+    await connection.end();
+    return answer;
+  };
+
+  test("versions that are not in its list are refused at the logon", async () => {
+    await set("<Versions>SMB3.1.1</Versions>");
+    is(await logon(0x0210), status.accessDenied);
+    is(await logon(0x0300), status.accessDenied);
+    is(await logon(0x0311), status.ok);
+    await set("");
+    is(await logon(0x0210), status.ok);
+  });
+
+  test("encryption in transit that it requires is required of all", async () => {
+    await set("<EncryptionInTransit><Required>true</Required></EncryptionInTransit>");
+    is(await logon(0x0210), status.accessDenied);
+    const port = smbPortOf(files.server.output());
+    const sealed = await SmbClient.open({ port, dialect: 0x0311, protection: "sealed" }, share);
+    is(await create(sealed, "sealed"), status.ok);
+    await sealed.end();
+    const plain = await SmbClient.connect({ port, dialect: 0x0311, protection: "signed" });
+    await plain.negotiate();
+    is(await plain.logon(), status.ok);
+    is(await plain.treeConnect(share), status.accessDenied);
+    await plain.end();
+  });
+});
+
 suite("SMB with encryption required", () => {
   let files: FileServer;
   let share = "";

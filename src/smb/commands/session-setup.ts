@@ -1,8 +1,11 @@
+import { services } from "../../store/keys.ts";
+import type { ProtocolSettings } from "../../store/records.ts";
 import { type CallWith, command, type Reply } from "../command.ts";
 import type { Negotiated } from "../connection.ts";
 import { Logon } from "../logon.ts";
 import { hashedOn, Sealer, Signer, SMB_300, SMB_311, sessionKeys } from "../protection.ts";
 import { Session } from "../session.ts";
+import { isAllowed } from "../settings.ts";
 import { ProtocolViolation, SmbError } from "../status.ts";
 import { FLAG_SIGNED } from "../wire/header.ts";
 import { layout, partOf, u8, u16, u32, u64 } from "../wire/layout.ts";
@@ -71,7 +74,10 @@ export const sessionSetup = command({
           throw new SmbError("STATUS_ACCESS_DENIED");
         return { body: bodyOf(answer, session.isEncrypted ? ENCRYPT_DATA : 0), session };
       }
+      const settings = await settingsOf(call, proved.account.name);
+      if (!isAllowed(settings, negotiated)) throw new SmbError("STATUS_ACCESS_DENIED");
       protect(session, proved.sessionKey, negotiated, request.securityMode);
+      if (settings.encryptionRequired) session.isEncrypted = true;
       session.account = proved.account;
       await forgetPrevious(session, request.previousSessionId);
       return {
@@ -85,6 +91,15 @@ export const sessionSetup = command({
     }
   },
 });
+
+/** How the account wants SMB to be spoken; it is asked at each logon. */
+async function settingsOf(
+  { around }: CallWith<"connection">,
+  account: string,
+): Promise<ProtocolSettings> {
+  const record = await around.engine.read((tx) => services.get(tx, account, "file"));
+  return record?.protocolSettings ?? {};
+}
 
 /** The session that the request goes on with, or a new one. */
 function sessionOf({
