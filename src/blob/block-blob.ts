@@ -264,7 +264,7 @@ export const putBlockList = createOperation({
   name: "Put Block List",
   match: { method: "PUT", on: "blob", comp: "blocklist" },
   allow: { sas: "w", resource: "o" },
-  body: { kind: "xml", sizeMax: BLOCK_LIST_SIZE_MAX },
+  body: { kind: "xml", sizeMax: BLOCK_LIST_SIZE_MAX, crc64: true },
   heeds: [...IMMUTABILITY_HEADERS, ...CUSTOMER_KEY_HEADERS],
   givesEtag: true,
   guard: { on: theBlob, conditions: "create", lease: "guarded" },

@@ -23,7 +23,7 @@ async function echo(exchange: Exchange): Promise<void> {
     const body = await exchange.body.whole();
     const text = `${method} ${url} ${body}`;
     if (url === "/stream") {
-      exchange.begin(200, []);
+      exchange.begin(200, ["x-ms-meta-name", "Content-Length"]);
       for (const letter of text) await exchange.write(Buffer.from(letter));
       exchange.end();
     } else exchange.reply(200, ["Content-Length", String(Buffer.byteLength(text))], text);

@@ -226,7 +226,7 @@ export class Exchange implements Served {
 
   begin(status: number, list: readonly string[]): void {
     const more = [...list];
-    if (!list.includes("Content-Length") && !this.#isBare(status)) {
+    if (!hasLength(list) && !this.#isBare(status)) {
       // A client of HTTP/1.0 sees the end of the body by that of the connection.
       this.#isChunked = this.head.minor === 1;
       if (this.#isChunked) more.push("Transfer-Encoding", "chunked");
@@ -281,6 +281,10 @@ export class Exchange implements Served {
 }
 
 const ignore = () => {};
+
+/** Whether one of the names is that of the length: a blob's metadata may well have it for a value. */
+const hasLength = (list: readonly string[]): boolean =>
+  list.some((text, i) => i % 2 === 0 && text === "Content-Length");
 
 /** How long a connection may stay without a request. */
 export const KEEP_ALIVE_MS = 75_000;

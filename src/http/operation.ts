@@ -330,8 +330,16 @@ export type Match = {
 export type HeaderMatch = { readonly name: string; readonly value?: string };
 
 export type BodyRule =
-  /** A document of at most `sizeMax` bytes; `optional` if none may mean the same as an empty one. */
-  | { readonly kind: "xml"; readonly sizeMax: number; readonly optional?: boolean }
+  /**
+   * A document of at most `sizeMax` bytes; `optional` if none may mean the same as an empty one, `crc64` if
+   * the reply names its sum whether or not one was sent.
+   */
+  | {
+      readonly kind: "xml";
+      readonly sizeMax: number;
+      readonly optional?: boolean;
+      readonly crc64?: true;
+    }
   /** Anything small, given to `input` as bytes. */
   | { readonly kind: "whole"; readonly sizeMax: number }
   /** Bytes to be kept; which sums are computed whatever the request asks for. */

@@ -28,7 +28,8 @@ export async function receive(
   if (rule.kind !== "bytes") {
     const size = bodySize(request.body, rule.sizeMax);
     const bytes = size === 0 ? Buffer.alloc(0) : await request.body.whole();
-    const wanted = { md5: sums.md5 !== undefined, crc64: sums.crc64 !== undefined };
+    const isNamed = rule.kind === "xml" && rule.crc64 === true;
+    const wanted = { md5: sums.md5 !== undefined, crc64: isNamed || sums.crc64 !== undefined };
     const received = sumsOf(bytes, wanted, request.body.sums);
     compareSums(sums, received);
     if (rule.kind === "whole") return { ...noBody, ...received, bytes };

@@ -54,6 +54,22 @@ for (const size of [0, 1, KIB, 64 * KIB, 64 * KIB + 1, 300 * KIB, 5 * MIB]) {
   });
 }
 
+test("Put Block List: the reply names the CRC64 of the list, or its MD5 where one was sent", async () => {
+  const path = "/blocks/list-sums";
+  const body = "<BlockList></BlockList>";
+  const put = async (headers: Record<string, string>) =>
+    b.assertReply(
+      await send(server, { method: "PUT", path, query: { comp: "blocklist" }, headers, body }),
+      201,
+    ).headers;
+  const plain = await put({});
+  assert.equal(plain["x-ms-content-crc64"], b.crc64(Buffer.from(body)));
+  assert.equal(plain["content-md5"], undefined);
+  const checked = await put({ "content-md5": md5(body) });
+  assert.equal(checked["content-md5"], md5(body));
+  assert.equal(checked["x-ms-content-crc64"], undefined);
+});
+
 const sdk = (container: string, blob: string) =>
   b.containerClient(server, container).getBlockBlobClient(blob);
 
