@@ -1,5 +1,9 @@
 import type { WriteTx } from "../engine/engine.ts";
-import { CUSTOMER_KEY_HEADERS, IMMUTABILITY_HEADERS } from "../http/heeded.ts";
+import {
+  APPEND_CONDITION_HEADERS,
+  CUSTOMER_KEY_HEADERS,
+  IMMUTABILITY_HEADERS,
+} from "../http/heeded.ts";
 import {
   type Call,
   createOperation,
@@ -122,7 +126,7 @@ export const appendBlock = writeOperation({
     md5: "if-sent",
     md5Headers: ["content-md5"],
   },
-  heeds: CUSTOMER_KEY_HEADERS,
+  heeds: [...CUSTOMER_KEY_HEADERS, ...APPEND_CONDITION_HEADERS],
   givesEtag: true,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input(request) {
@@ -136,7 +140,7 @@ export const appendBlockFromUrl = writeOperation({
   name: "Append Block From URL",
   match: { method: "PUT", on: "blob", comp: "appendblock", header: { name: "x-ms-copy-source" } },
   allow: { sas: "aw", resource: "o" },
-  heeds: FROM_URL_HEADERS,
+  heeds: [...FROM_URL_HEADERS, ...APPEND_CONDITION_HEADERS, "x-ms-source-range"],
   givesEtag: true,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input: appendInput,
@@ -153,6 +157,7 @@ export const sealAppendBlob = writeOperation({
   name: "Append Blob Seal",
   match: { method: "PUT", on: "blob", comp: "seal" },
   allow: { sas: "w", resource: "o" },
+  heeds: ["x-ms-blob-condition-appendpos"],
   givesEtag: true,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input: appendInput,

@@ -443,6 +443,7 @@ export const setBlobExpiry = writeOperation({
   match: { method: "PUT", on: "blob", comp: "expiry" },
   allow: { sas: "w", resource: "o" },
   givesEtag: true,
+  heeds: ["x-ms-expiry-option"],
   guard: { on: theBlob, conditions: "none", lease: "guarded" },
   input: expiryOf,
   async apply({ tx, request, place, found, input: { option, value } }) {

@@ -2,7 +2,7 @@ import type { Instant } from "../base/time.ts";
 import { childText, parseXml } from "../base/xml.ts";
 import type { ReadTx, WriteTx } from "../engine/engine.ts";
 import { parseConditions, tagCondition } from "../http/conditions.ts";
-import { IMMUTABILITY_HEADERS } from "../http/heeded.ts";
+import { IMMUTABILITY_HEADERS, SOURCE_CONDITION_HEADERS } from "../http/heeded.ts";
 import {
   type Call,
   createOperation,
@@ -49,7 +49,7 @@ function copyInput(request: Request) {
     conditions: parseConditions(request.header, "x-ms-source-"),
     ifTags: tagCondition(request.header, "x-ms-source-if-tags"),
     priority: priorityOf(request),
-    isSealed: seal === "true",
+    seal: seal === undefined ? undefined : seal === "true",
     copiesTags: copiesTags(request),
   };
 }
@@ -68,7 +68,12 @@ export function copiesTags(request: Request): boolean {
   return true;
 }
 
-const COPY_HEADERS = ["x-ms-source-if-tags", "x-ms-copy-source", ...IMMUTABILITY_HEADERS];
+const COPY_HEADERS = [
+  "x-ms-source-if-tags",
+  "x-ms-copy-source",
+  ...SOURCE_CONDITION_HEADERS,
+  ...IMMUTABILITY_HEADERS,
+];
 
 /**
  * Within this server a copy shares the bytes of its source and is done at once; from elsewhere it goes on after
@@ -111,7 +116,7 @@ export const copyBlobFromUrl = createOperation({
     also: { name: "x-ms-requires-sync", value: "true" },
   },
   allow: { sas: "cw", resource: "o", overwrite: "w" },
-  heeds: COPY_HEADERS,
+  heeds: [...COPY_HEADERS, "x-ms-source-content-md5"],
   givesEtag: true,
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input: copyInput,
@@ -212,16 +217,21 @@ async function copiedHere(
   }
   if (source.copy?.status === "pending") throw new StorageError("PendingCopyOperation");
   if (found !== undefined && found.type !== source.type) throw new StorageError("InvalidBlobType");
+  const { sealed: _sealed, ...had } = carried(source);
   const record = await writtenCopy(call, {
-    ...carried(source),
+    ...had,
     content: await around.contents.copied(tx, source.content),
-    ...(input.isSealed ? { sealed: true as const } : {}),
+    ...(isSealed(source, input) ? { sealed: true as const } : {}),
     ...(input.copiesTags && source.tags !== undefined ? { tags: source.tags } : {}),
     ...rehydrated(source, call),
     copy: finished(copyState(call, source.size), tx.now),
   });
   return copyReply(record);
 }
+
+/** Whether a copy is sealed: as its source is, unless the request says otherwise; other types never are. */
+const isSealed = ({ type, sealed }: BlobRecord, { seal }: CopyInput): boolean =>
+  type === "AppendBlob" && (seal ?? sealed === true);
 
 /** What a copy has from its source: all but what is the place's own, or is said anew. */
 export function carried(source: BlobRecord) {

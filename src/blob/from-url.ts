@@ -87,7 +87,7 @@ export const putBlockFromUrl = createOperation({
   name: "Put Block From URL",
   match: { method: "PUT", on: "blob", comp: "block", header: { name: "x-ms-copy-source" } },
   allow: { sas: "w", resource: "o" },
-  heeds: FROM_URL_HEADERS,
+  heeds: [...FROM_URL_HEADERS, "x-ms-source-range"],
   guard: { on: theBlob, conditions: "none", lease: "guarded" },
   input: blockInput,
   prepare: (request, _input, around) =>

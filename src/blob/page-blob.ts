@@ -221,7 +221,7 @@ export const putPageFromUrl = writeOperation({
     also: { name: "x-ms-copy-source" },
   },
   allow: { sas: "w", resource: "o" },
-  heeds: [...FROM_URL_HEADERS, ...PAGE_WRITE_HEADERS],
+  heeds: [...FROM_URL_HEADERS, ...PAGE_WRITE_HEADERS, "x-ms-source-range"],
   givesEtag: true,
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input(request) {

@@ -1,6 +1,7 @@
 import { parseTickText, tickText } from "../base/time.ts";
 import { element, XML_DECLARATION } from "../base/xml.ts";
 import type { ReadTx } from "../engine/engine.ts";
+import { SOURCE_CONDITION_HEADERS, SOURCE_SUM_HEADERS } from "../http/heeded.ts";
 import {
   type HeaderValue,
   type Request,
@@ -122,6 +123,7 @@ export const putRangeFromUrl = writeOperation({
     also: { name: "x-ms-copy-source" },
   },
   allow: { sas: "w", resource: "o" },
+  heeds: ["x-ms-source-range", ...SOURCE_CONDITION_HEADERS, ...SOURCE_SUM_HEADERS],
   guard: { on: theFile("write"), conditions: "none", lease: "guarded" },
   input: (request) => ({
     range: writtenRange(request),

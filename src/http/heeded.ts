@@ -1,6 +1,23 @@
 import { StorageError } from "../rules/errors.ts";
 import type { Operation, Request } from "./operation.ts";
 
+/** Conditions on the source of a copy, and what its bytes must sum up to. */
+export const SOURCE_CONDITION_HEADERS: readonly string[] = [
+  "x-ms-source-if-match",
+  "x-ms-source-if-none-match",
+  "x-ms-source-if-modified-since",
+  "x-ms-source-if-unmodified-since",
+];
+export const SOURCE_SUM_HEADERS: readonly string[] = [
+  "x-ms-source-content-md5",
+  "x-ms-source-content-crc64",
+];
+
+export const APPEND_CONDITION_HEADERS: readonly string[] = [
+  "x-ms-blob-condition-appendpos",
+  "x-ms-blob-condition-maxsize",
+];
+
 /** Headers that change what an operation means: where a row does not heed one, it is refused, never ignored. */
 const MEANINGFUL = [
   "x-ms-if-tags",
@@ -21,6 +38,11 @@ const MEANINGFUL = [
   "x-ms-if-sequence-number-le",
   "x-ms-if-sequence-number-lt",
   "x-ms-if-sequence-number-eq",
+  "x-ms-source-range",
+  "x-ms-expiry-option",
+  ...SOURCE_CONDITION_HEADERS,
+  ...SOURCE_SUM_HEADERS,
+  ...APPEND_CONDITION_HEADERS,
 ];
 
 /** What every row heeds that takes headers of these kinds. */

@@ -1,7 +1,11 @@
 import { createHash } from "node:crypto";
 import { parseBase64 } from "../base/bytes.ts";
 import { Crc64 } from "../base/crc64.ts";
-import { CUSTOMER_KEY_HEADERS } from "../http/heeded.ts";
+import {
+  CUSTOMER_KEY_HEADERS,
+  SOURCE_CONDITION_HEADERS,
+  SOURCE_SUM_HEADERS,
+} from "../http/heeded.ts";
 import type { OpenSource, Received, Request, SourceAsk, Surroundings } from "../http/operation.ts";
 import { compareSums, noBody, type Sums } from "../http/receive.ts";
 import { sourceUrlOf } from "../http/source.ts";
@@ -12,6 +16,8 @@ export const FROM_URL_HEADERS: readonly string[] = [
   "x-ms-copy-source",
   "x-ms-source-encryption-key",
   ...CUSTOMER_KEY_HEADERS,
+  ...SOURCE_CONDITION_HEADERS,
+  ...SOURCE_SUM_HEADERS,
 ];
 
 const CONDITIONS = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];

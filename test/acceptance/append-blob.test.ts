@@ -109,6 +109,26 @@ test("Append Blob Seal: nothing can be appended any more", async () => {
   await blob.setMetadata({ still: "writable" });
 });
 
+test("Copy Blob: the copy is sealed as its source is, unless x-ms-seal-blob says otherwise", async () => {
+  const sealed = await made("seal-source");
+  const open = await made("open-source");
+  await sealed.seal();
+  const block = container.getBlockBlobClient("block-source");
+  await block.upload("x", 1);
+  const cases = [
+    [sealed, undefined, true],
+    [sealed, false, undefined],
+    [open, true, true],
+    [open, undefined, undefined],
+    [block, true, undefined],
+  ] as const;
+  for (const [index, [source, sealBlob, expected]] of cases.entries()) {
+    const copy = container.getAppendBlobClient(`seal-copy-${index}`);
+    await copy.beginCopyFromURL(source.url, sealBlob === undefined ? {} : { sealBlob });
+    assert.equal((await copy.getProperties()).isSealed, expected);
+  }
+});
+
 test("snapshots and copies of an append blob keep their bytes while it grows", async () => {
   const blob = await made("growing");
   await blob.appendBlock("one", 3);

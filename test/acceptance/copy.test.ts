@@ -32,6 +32,26 @@ async function elsewhere(answer: Parameters<typeof createServer>[1]): Promise<[S
 }
 
 describe("copies within the server", () => {
+  test("a copy of the whole source refuses to be asked for a part of it, or for a sum it does not check", async () => {
+    const source = container.getBlockBlobClient("whole-source");
+    await source.upload("0123456789", 10);
+    const range = { "x-ms-source-range": "bytes=0-3" };
+    const asked: [string, Record<string, string>][] = [
+      ["Put Blob From URL", { "x-ms-blob-type": "BlockBlob", ...range }],
+      ["Copy Blob From URL", { "x-ms-requires-sync": "true", ...range }],
+      ["Copy Blob", range],
+      ["Copy Blob", { "x-ms-source-content-md5": "AAAAAAAAAAAAAAAAAAAAAA==" }],
+    ];
+    for (const [what, headers] of asked) {
+      const reply = await send(server, {
+        method: "PUT",
+        path: "/copies/part-of-it",
+        headers: { "x-ms-copy-source": source.url, ...headers },
+      });
+      assert.deepEqual([reply.status, reply.code], [400, "UnsupportedHeader"], what);
+    }
+  });
+
   test("Copy Blob: at once, with headers, metadata and blocks; tags are not copied", async () => {
     const source = container.getBlockBlobClient("source");
     await source.stageBlock(btoa("block-1"), "one ", 4);

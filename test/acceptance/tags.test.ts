@@ -55,7 +55,12 @@ suite("Get Blob Tags and Set Blob Tags", () => {
     });
   }
 
-  for (const name of ["x-ms-legal-hold", "x-ms-copy-source", "x-ms-source-if-tags"]) {
+  const foreign = [
+    ...["x-ms-legal-hold", "x-ms-copy-source", "x-ms-source-if-tags", "x-ms-source-if-match"],
+    ...["x-ms-source-range", "x-ms-source-content-md5", "x-ms-source-content-crc64"],
+    ...["x-ms-blob-condition-appendpos", "x-ms-blob-condition-maxsize", "x-ms-expiry-option"],
+  ];
+  for (const name of foreign) {
     test(`Get Blob Tags refuses ${name}, which it does not heed`, async () => {
       const reply = await send(server, { method: "GET", ...at, headers: { [name]: '"0x1"' } });
       assert.deepEqual([reply.status, reply.code], [400, "UnsupportedHeader"]);
