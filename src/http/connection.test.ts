@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { type AddressInfo, connect, type Socket } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { after, suite, test } from "node:test";
+import { Connection } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
 import { drained, httpServer } from "./listener.ts";
 
@@ -150,6 +151,28 @@ suite("A connection", () => {
       assert.match(await told([bytes]), new RegExp(`^HTTP/1\\.1 ${code}`), bytes.slice(0, 40));
     }
   });
+
+  for (const [what, sent, isEnded] of [
+    ["waits for its answer", "GET /slow HTTP/1.1\r\n\r\n", false],
+    ["does not send its body", "PUT /slow HTTP/1.1\r\nContent-Length: 9\r\n\r\nhalf", true],
+  ] as const) {
+    test(`who ${what} for an hour is ${isEnded ? "let go" : "answered"}`, async () => {
+      const served = Promise.withResolvers<Exchange>();
+      const shared = { serve: served.resolve, commonLines: () => "", isClosing: false };
+      const made = Promise.withResolvers<Connection>();
+      const bare = createServer((socket) => made.resolve(new Connection(socket, shared, 0)));
+      await once(bare.listen(0, "127.0.0.1"), "listening");
+      const client = connect((bare.address() as AddressInfo).port, "127.0.0.1");
+      client.write(sent);
+      const exchange = await served.promise;
+      const connection = await made.promise;
+      for (let second = 1; second <= 3600; second++) connection.check(second * 1000);
+      assert.equal(exchange.isGone, isEnded);
+      exchange.destroy();
+      client.destroy();
+      bare.close();
+    });
+  }
 
   test("empty lines before a request are passed over", async () => {
     assert.match(await told(["\r\n\r\nGET /a HTTP/1.1\r\n\r\n"], /GET \/a/), /GET \/a $/);

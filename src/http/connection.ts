@@ -7,9 +7,10 @@ import { BrokenRequest, bodySizeOf, keepsAlive, parseHead } from "./wire.ts";
 export const HEAD_SIZE_MAX = 64 * 1024;
 /** A request's head must be there so long after its first byte, or after the connection was made. */
 const HEAD_LIMIT_MS = 20_000;
-/** During a request some byte must move in this time, either way. */
-const STILL_LIMIT_MS = 120_000;
-/** And so many bytes in this time, while it is the client that keeps us waiting. */
+/**
+ * During a request so many bytes must move in this time, while it is the client that keeps us waiting. It waits
+ * for us as long as it likes: a blob from a slow URL may take an hour.
+ */
 const SLOW_WINDOW_MS = 30_000;
 const SLOW_BYTES = 1024;
 
@@ -47,8 +48,7 @@ export class Connection implements Line {
   #hasBegun = false;
   /** When it was made, when its last request was answered, when the next head began, when it was ended. */
   #since: number;
-  #moved = 0;
-  #movedAt = 0;
+  /** When the bytes of this exchange were last counted; 0 if not yet. */
   #windowAt = 0;
   #windowMoved = 0;
 
@@ -167,7 +167,7 @@ export class Connection implements Line {
     this.#rest = this.#rest.subarray(end + HEAD_END.length);
     const exchange = new Exchange(this, head, size, keepsAlive(head));
     this.#exchange = exchange;
-    this.#movedAt = 0;
+    this.#windowAt = 0;
     if (!exchange.body.isOver && this.#rest.length > 0) {
       const bytes = this.#rest;
       this.#rest = nothing;
@@ -228,16 +228,10 @@ export class Connection implements Line {
   #checkMoving(now: number): void {
     const { socket } = this;
     const moved = socket.bytesRead + socket.bytesWritten - socket.writableLength;
-    if (this.#movedAt === 0 || moved !== this.#moved) {
-      if (this.#movedAt === 0) {
-        this.#windowAt = now;
-        this.#windowMoved = moved;
-      }
-      this.#moved = moved;
-      this.#movedAt = now;
-    } else if (now - this.#movedAt > STILL_LIMIT_MS) socket.destroy();
-    if (now - this.#windowAt < SLOW_WINDOW_MS) return;
-    if (moved - this.#windowMoved < SLOW_BYTES && this.#isKeptWaiting()) socket.destroy();
+    if (this.#windowAt !== 0) {
+      if (now - this.#windowAt < SLOW_WINDOW_MS) return;
+      if (moved - this.#windowMoved < SLOW_BYTES && this.#isKeptWaiting()) socket.destroy();
+    }
     this.#windowAt = now;
     this.#windowMoved = moved;
   }
