@@ -234,9 +234,11 @@ export async function keptBlock(call: BlockCall): Promise<Reply> {
   blocks.put(tx, [container, name, input.id], { size, chunks, ...keyNoted(request) });
   const changed = { idSize: input.id.length, count, changedAt: tx.now };
   uncommitted.put(tx, [container, name], changed);
+  // Of what was sent one sum is named, of what was fetched both.
+  const namesBoth = received.md5 === undefined || received.source !== undefined;
   const headers: Record<string, HeaderValue> = {
     "Content-MD5": received.md5,
-    "x-ms-content-crc64": received.md5 === undefined ? received.crc64 : undefined,
+    "x-ms-content-crc64": namesBoth ? received.crc64 : undefined,
     ...encryptedHeaders({ ...input, ...keyNoted(request) }),
   };
   return { status: 201, headers };

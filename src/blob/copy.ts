@@ -37,19 +37,24 @@ import { type BlobPlace, putBlobRecord, theBlob } from "./resource.ts";
 
 const SYNC_SIZE_MAX = 256 * 1024 * 1024;
 
+/** What a header says that is true or false; undefined if it is not there. */
+function flagOf(request: Request, name: string): boolean | undefined {
+  const text = request.header(name)?.toLowerCase();
+  if (text === undefined) return undefined;
+  if (text !== "true" && text !== "false") throw invalidHeader(name, text);
+  return text === "true";
+}
+
 /** The headers of Copy Blob and Copy Blob From URL, beside those of every new blob. */
 function copyInput(request: Request) {
-  const seal = request.header("x-ms-seal-blob")?.toLowerCase();
-  if (seal !== undefined && seal !== "true" && seal !== "false") {
-    throw invalidHeader("x-ms-seal-blob", seal);
-  }
+  flagOf(request, "x-ms-requires-sync"); // it has chosen the row; what is no flag has not been understood
   return {
     ...newBlobOf(request),
     url: sourceUrlOf(request),
     conditions: parseConditions(request.header, "x-ms-source-"),
     ifTags: tagCondition(request.header, "x-ms-source-if-tags"),
     priority: priorityOf(request),
-    seal: seal === undefined ? undefined : seal === "true",
+    seal: flagOf(request, "x-ms-seal-blob"),
     copiesTags: copiesTags(request),
   };
 }

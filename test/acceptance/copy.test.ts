@@ -32,6 +32,16 @@ async function elsewhere(answer: Parameters<typeof createServer>[1]): Promise<[S
 }
 
 describe("copies within the server", () => {
+  test("Put Block From URL: the reply names both sums of what was fetched", async () => {
+    const source = container.getBlockBlobClient("summed-source");
+    const { contentMD5 } = await source.upload("123456789", 9);
+    const block = await container
+      .getBlockBlobClient("summed")
+      .stageBlockFromURL(btoa("1"), source.url);
+    assert.deepEqual(block.contentMD5, contentMD5);
+    assert.equal(Buffer.from(block.xMsContentCrc64 ?? []).toString("base64"), "iJh5CoYUi64=");
+  });
+
   test("a copy of the whole source refuses to be asked for a part of it, or for a sum it does not check", async () => {
     const source = container.getBlockBlobClient("whole-source");
     await source.upload("0123456789", 10);
@@ -50,6 +60,9 @@ describe("copies within the server", () => {
       });
       assert.deepEqual([reply.status, reply.code], [400, "UnsupportedHeader"], what);
     }
+    const headers = { "x-ms-copy-source": source.url, "x-ms-requires-sync": "soon" };
+    const unclear = await send(server, { method: "PUT", path: "/copies/unclear", headers });
+    assert.deepEqual([unclear.status, unclear.code], [400, "InvalidHeaderValue"]);
   });
 
   test("Copy Blob: at once, with headers, metadata and blocks; tags are not copied", async () => {
