@@ -91,11 +91,11 @@ suite("A connection", () => {
   });
 
   test("Connection: close, HTTP/1.0, and a client that ends its side", async () => {
-    const close = await told(["GET /a HTTP/1.1\r\nConnection: close\r\n\r\n"]);
+    const close = await told(["GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"]);
     assert.match(close, /\r\nConnection: close\r\n[\s\S]*GET \/a $/);
     assert.match(await told(["GET /a HTTP/1.0\r\n\r\n"]), /Connection: close[\s\S]*GET \/a $/);
     const socket = connect({ port: await port, host: "127.0.0.1", allowHalfOpen: true });
-    socket.end("GET /half HTTP/1.1\r\n\r\n");
+    socket.end("GET /half HTTP/1.1\r\nHost: h\r\n\r\n");
     let text = "";
     for await (const bytes of socket) text += bytes;
     assert.match(text, /GET \/half $/);
@@ -103,9 +103,9 @@ suite("A connection", () => {
 
   test("a body in chunks is read, and a reply of unknown size is sent in chunks", async () => {
     const chunked =
-      "PUT /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n";
+      "PUT /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n";
     assert.match(await told([chunked], /abc/), /PUT \/a abc$/);
-    const stream = await told(["GET /stream HTTP/1.1\r\n\r\n"], /\r\n0\r\n\r\n/);
+    const stream = await told(["GET /stream HTTP/1.1\r\nHost: h\r\n\r\n"], /\r\n0\r\n\r\n/);
     assert.match(stream, /Transfer-Encoding: chunked/);
     assert.match(stream, /\r\n\r\n1\r\nG\r\n1\r\nE\r\n/);
     const old = await told(["GET /stream HTTP/1.0\r\n\r\n"]);
@@ -114,20 +114,20 @@ suite("A connection", () => {
   });
 
   test("HEAD has the length and no body", async () => {
-    const text = await told(["HEAD /a HTTP/1.1\r\nConnection: close\r\n\r\n"]);
+    const text = await told(["HEAD /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"]);
     assert.match(text, /Content-Length: 8\r\n/);
     assert.ok(text.endsWith("\r\n\r\n"));
   });
 
   test("who waits to be told is told to send, or refused and let go", async () => {
     const ask = (url: string) =>
-      `PUT ${url} HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n`;
+      `PUT ${url} HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n`;
     const text = await told([ask("/a"), /100 Continue/, "ok"], /PUT \/a ok/);
     assert.match(text, /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK/);
     const refused = await told([ask("/refuse")]);
     assert.match(refused, /^HTTP\/1\.1 403 [\s\S]*Connection: close/);
     const other = await told(
-      ["PUT /a HTTP/1.1\r\nExpect: tea\r\nContent-Length: 0\r\n\r\n"],
+      ["PUT /a HTTP/1.1\r\nHost: h\r\nExpect: tea\r\nContent-Length: 0\r\n\r\n"],
       /417/,
     );
     assert.match(other, /^HTTP\/1\.1 417 /);
@@ -135,26 +135,34 @@ suite("A connection", () => {
 
   test("a body that nobody wanted is passed over, and the next request answered", async () => {
     const body = "x".repeat(300_000);
-    const put = `PUT /now HTTP/1.1\r\nContent-Length: ${body.length}\r\n\r\n`;
-    const text = await told([put, body, "GET /next HTTP/1.1\r\n\r\n"], /GET \/next/);
+    const put = `PUT /now HTTP/1.1\r\nHost: h\r\nContent-Length: ${body.length}\r\n\r\n`;
+    const text = await told([put, body, "GET /next HTTP/1.1\r\nHost: h\r\n\r\n"], /GET \/next/);
     assert.match(text, /now[\s\S]*GET \/next $/);
   });
 
   test("what is no request is refused, and the connection ended", async () => {
     for (const [bytes, code] of [
+      ["GET /a HTTP/1.1\r\n\r\n", "400"],
       ["nonsense\r\n\r\n", "400 [^\r]*\r\nx-ms-error-code: InvalidInput"],
-      ["GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "400"],
-      ["PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "400"],
-      [`GET / HTTP/1.1\r\nx: ${"y".repeat(70_000)}\r\n\r\n`, "431"],
-      [`GET / HTTP/1.1\r\nx: ${"y".repeat(70_000)}`, "431"],
+      [
+        "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "400",
+      ],
+      ["PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "400"],
+      [`GET / HTTP/1.1\r\nHost: h\r\nx: ${"y".repeat(70_000)}\r\n\r\n`, "431"],
+      [`GET / HTTP/1.1\r\nHost: h\r\nx: ${"y".repeat(70_000)}`, "431"],
     ] as const) {
       assert.match(await told([bytes]), new RegExp(`^HTTP/1\\.1 ${code}`), bytes.slice(0, 40));
     }
   });
 
   for (const [what, sent, isEnded] of [
-    ["waits for its answer", "GET /slow HTTP/1.1\r\n\r\n", false],
-    ["does not send its body", "PUT /slow HTTP/1.1\r\nContent-Length: 9\r\n\r\nhalf", true],
+    ["waits for its answer", "GET /slow HTTP/1.1\r\nHost: h\r\n\r\n", false],
+    [
+      "does not send its body",
+      "PUT /slow HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhalf",
+      true,
+    ],
   ] as const) {
     test(`who ${what} for an hour is ${isEnded ? "let go" : "answered"}`, async () => {
       const served = Promise.withResolvers<Exchange>();
@@ -175,6 +183,9 @@ suite("A connection", () => {
   }
 
   test("empty lines before a request are passed over", async () => {
-    assert.match(await told(["\r\n\r\nGET /a HTTP/1.1\r\n\r\n"], /GET \/a/), /GET \/a $/);
+    assert.match(
+      await told(["\r\n\r\nGET /a HTTP/1.1\r\nHost: h\r\n\r\n"], /GET \/a/),
+      /GET \/a $/,
+    );
   });
 });

@@ -163,6 +163,7 @@ export class Connection implements Line {
     this.#isKnown = true;
     if (end - from > HEAD_SIZE_MAX) throw new BrokenRequest("RequestHeaderFieldsTooLarge");
     const head = parseHead(this.#rest.toString("latin1", from, end));
+    if (head.minor === 1 && head.headers.host === undefined) throw new BrokenRequest(); // RFC 9112, 3.2
     const size = bodySizeOf(head);
     this.#rest = this.#rest.subarray(end + HEAD_END.length);
     const exchange = new Exchange(this, head, size, keepsAlive(head));

@@ -95,7 +95,7 @@ suite("Threads of HTTP", async () => {
       served.end();
     };
     const socket = connect(port, "127.0.0.1");
-    socket.write("GET / HTTP/1.1\r\n\r\n");
+    socket.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     await once(socket, "readable"); // and nothing is read
     for (let before = -1; before !== sent; ) {
       before = sent;
@@ -122,7 +122,7 @@ suite("Threads of HTTP", async () => {
       }
     };
     const socket = connect(port, "127.0.0.1");
-    socket.write("PUT /abc/c/b HTTP/1.1\r\nContent-Length: 1000000\r\n\r\nbegin");
+    socket.write("PUT /abc/c/b HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\nbegin");
     setTimeout(() => socket.destroy(), 50);
     assert.ok((await gone.promise) instanceof ClientGone);
   });
