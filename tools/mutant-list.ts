@@ -35,8 +35,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       [
         RUN,
-        "return await finished(() =>\n      engine.write(",
-        "const tooEarly = await engine.read((tx) => guarded(operation, tx, { request, judged, around }));\n    return await finished(() =>\n      engine.write(",
+        "return await finished(request, () =>\n      engine.write(",
+        "const tooEarly = await engine.read((tx) => guarded(operation, tx, { request, judged, around }));\n    return await finished(request, () =>\n      engine.write(",
       ],
       [
         RUN,
@@ -52,7 +52,7 @@ export const mutants: readonly Mutant[] = [
       [
         RUN,
         "return operation.finish === undefined ? reply :",
-        "const later = await finished(() => engine.read(async (tx) => operation.apply({ tx, ...call, ...(await guarded(operation, tx, { request, judged, around })) })));\n      if (reply.body !== undefined && typeof reply.body !== 'string') return { ...later, body: reply.body };\n      return operation.finish === undefined ? reply :",
+        "const later = await finished(request, () => engine.read(async (tx) => operation.apply({ tx, ...call, ...(await guarded(operation, tx, { request, judged, around })) })));\n      if (reply.body !== undefined && typeof reply.body !== 'string') return { ...later, body: reply.body };\n      return operation.finish === undefined ? reply :",
       ],
     ],
     found: simulation,
