@@ -6,7 +6,7 @@ import type { Service } from "../auth/caller.ts";
 import { signerOf } from "../auth/signer.ts";
 import { Crc64, crc64 } from "../base/crc64.ts";
 import { systemClock } from "../base/time.ts";
-import type { Exchange } from "./exchange.ts";
+import { type Exchange, packed } from "./exchange.ts";
 import { drained, type HttpServer, httpServer } from "./listener.ts";
 import {
   type Asked,
@@ -15,7 +15,6 @@ import {
   foreseenSums,
   Outbox,
   owned,
-  TEXT_SIZE_MAX,
   type ToFront,
   WINDOW,
 } from "./messages.ts";
@@ -89,10 +88,10 @@ function tell(
     signer,
     generation,
   };
-  if (bytes === undefined || bytes.length <= TEXT_SIZE_MAX) {
-    out.add({ ...asked, body: bytes?.toString("latin1") });
-  } else {
-    const body = owned(bytes);
+  const sent = bytes === undefined ? undefined : packed(bytes);
+  if (sent === undefined || typeof sent === "string") out.add({ ...asked, body: sent });
+  else {
+    const body = owned(sent);
     out.addWith({ ...asked, body }, body);
   }
 }

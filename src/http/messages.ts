@@ -96,8 +96,6 @@ export type WillSum = { readonly md5: boolean; readonly crc64: boolean };
 
 /** How far a body may run ahead of whoever uses it, in either direction. */
 export const WINDOW = 1024 * 1024;
-/** Fewer bytes than these travel faster as a text. */
-export const TEXT_SIZE_MAX = 8 * 1024;
 
 /** So many go at once: the other thread begins with them while more are being made. */
 const TOGETHER = 4;
