@@ -52,7 +52,7 @@ function seen(root: string, mutant: Mutant): string | undefined {
     encoding: "utf8",
     timeout: LIMIT_MS,
   });
-  if (status === 0) return undefined;
+  if (status === 0 || status === null) return undefined; // one without an end has no finding either
   if (mutant.found.by === "test") return /^.*✖ (.*?) \(/m.exec(stdout)?.[1] ?? "the tests fail";
   const seed = /^seed \d+/m.exec(stdout)?.[0];
   const kind = /^.*(?:no order|failed:|check:|none was|no answer).*$/m.exec(stdout)?.[0].trim();

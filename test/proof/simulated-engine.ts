@@ -1,5 +1,5 @@
 import { setImmediate as settled } from "node:timers/promises";
-import type { Clock, Tick } from "../../src/base/time.ts";
+import type { Clock, Instant, Tick } from "../../src/base/time.ts";
 import { BufferedTx, keyText, type Snapshot, Ticks } from "../../src/engine/buffered.ts";
 import type { Engine, Entry, ReadTx, WriteTx } from "../../src/engine/engine.ts";
 import type { Random } from "../simulation/power-cut.ts";
@@ -127,8 +127,7 @@ export class SimulatedEngine implements Engine {
   async read<T>(body: (tx: ReadTx) => Promise<T>): Promise<T> {
     await this.#scheduler.pause();
     const version = this.#current;
-    const now = this.#ticks.now(this.#clock.now());
-    this.#latest = Math.max(this.#latest, now);
+    const now = this.#begun(this.#ticks.now(this.#clock.now()));
     const tx: ReadTx = {
       now,
       get: (key) => this.#later(() => version.get(key)),
@@ -157,7 +156,7 @@ export class SimulatedEngine implements Engine {
       await this.#scheduler.pause();
       const version = this.#current;
       const buffered = new BufferedTx(version, this.#ticks, this.#clock.now());
-      this.#latest = Math.max(this.#latest, buffered.now);
+      this.#begun(buffered.now);
       // One that is overtaken again and again runs through without a pause, so that it comes to its end.
       const tx = attempt < ATTEMPTS_APART ? this.#paused(buffered) : buffered;
       let result: T;
@@ -181,6 +180,13 @@ export class SimulatedEngine implements Engine {
       for (const effect of buffered.effects) effect();
       return result;
     }
+  }
+
+  /** Notes when a transaction begins, which is never before one that began earlier: the contract says so. */
+  #begun(now: Instant): Instant {
+    if (now < this.#latest) throw new Error(`time went back by ${this.#latest - now} ms`);
+    this.#latest = now;
+    return now;
   }
 
   async settled(): Promise<void> {

@@ -99,6 +99,22 @@ class Simulation {
   }
 
   async run(): Promise<Outcome> {
+    await this.#play().catch((error) => this.#note(error));
+    const judged = this.#history.judged();
+    this.#counts.conflicts += this.#engine.conflicts;
+    return {
+      seed: this.#seed,
+      violations: [...this.#violations, ...judged.violations],
+      unknown: judged.unknown,
+      objects: judged.objects,
+      operations: this.#history.answered,
+      unanswered: this.#history.unanswered,
+      steps: this.#scheduler.steps,
+      ...this.#counts,
+    };
+  }
+
+  async #play(): Promise<void> {
     const random = this.#random;
     const count = 1 + random.below(3);
     const objects = Array.from({ length: count }, (_, index) => ({
@@ -125,18 +141,6 @@ class Simulation {
     }
     await this.#through(this.#sweep());
     await this.#through(this.#checked());
-    const judged = this.#history.judged();
-    this.#counts.conflicts += this.#engine.conflicts;
-    return {
-      seed: this.#seed,
-      violations: [...this.#violations, ...judged.violations],
-      unknown: judged.unknown,
-      objects: judged.objects,
-      operations: this.#history.answered,
-      unanswered: this.#history.unanswered,
-      steps: this.#scheduler.steps,
-      ...this.#counts,
-    };
   }
 
   /** Clients do all they have to do, while things go wrong. */
