@@ -11,6 +11,7 @@ import {
   type StoredFile,
   SUM_BLOCK_SIZE,
 } from "./files.ts";
+import { Handles } from "./handles.ts";
 import { checkSums, Sums } from "./sums.ts";
 
 const FLUSH_SIZE = 1024 * 1024;
@@ -59,7 +60,7 @@ export const chunkFolders = (directory: string): string[] =>
 export function lookAtFiles(directory: string): FileReader {
   return {
     read: (file, offset, count) =>
-      readChecked(readingDisk, chunkPath(directory, file.name), file, offset, count),
+      readOnce(readingDisk, chunkPath(directory, file.name), file, offset, count),
     async *list() {
       for (const folder of chunkFolders(directory)) {
         yield* await readdir(folder).catch(() => []);
@@ -73,6 +74,7 @@ class DiskFiles implements ChunkFiles {
   readonly #disk: Disk;
   readonly #ids: Ids;
   readonly #log: Log;
+  readonly #handles: Handles;
   /** Not yet named by a record, or spare: the sweep leaves them alone. */
   readonly #ours = new Set<string>();
   readonly #held = new Map<string, number>();
@@ -94,6 +96,7 @@ class DiskFiles implements ChunkFiles {
     this.#disk = disk;
     this.#ids = ids;
     this.#log = log;
+    this.#handles = new Handles(disk, (name) => this.#path(name));
     this.#timer = setInterval(() => this.#dropOldSpares(), SPARE_MS / 2).unref();
   }
 
@@ -102,11 +105,11 @@ class DiskFiles implements ChunkFiles {
     const spare = this.#takeSpare(classOf(size));
     const name = spare?.name ?? `${this.#ids.guid().replaceAll("-", "")}-${classOf(size)}`;
     this.#ours.add(name);
-    const path = this.#path(name);
-    const file = await this.#disk.open(path, spare === undefined ? "new" : "old");
+    const file = await this.#handles.take(name, spare === undefined ? "new" : "old");
     const ended = Promise.withResolvers<void>();
     this.#writing.add(ended.promise);
     const end = () => {
+      this.#handles.give(name);
       this.#writing.delete(ended.promise);
       ended.resolve();
     };
@@ -126,7 +129,13 @@ class DiskFiles implements ChunkFiles {
   }
 
   async *read(file: StoredFile, offset: number, count: number): AsyncGenerator<Uint8Array> {
-    yield* readChecked(this.#disk, this.#path(file.name), file, offset, count);
+    const { name } = file;
+    const handle = await taken(file, offset, this.#handles.take(name, "old"));
+    try {
+      yield* readChecked(this.#disk, handle, file, offset, count);
+    } finally {
+      this.#handles.give(name);
+    }
   }
 
   hold(name: string): void {
@@ -207,6 +216,7 @@ class DiskFiles implements ChunkFiles {
     for (const name of this.#freed) this.#remove(name);
     for (const spares of this.#spares.values()) for (const { name } of spares) this.#remove(name);
     await this.#removals;
+    await this.#handles.close();
   }
 
   #path(name: string): string {
@@ -230,6 +240,7 @@ class DiskFiles implements ChunkFiles {
   }
 
   #remove(name: string): void {
+    this.#handles.drop(name);
     const done = this.#disk.remove(this.#path(name)).then(
       () => void this.#ours.delete(name),
       (error) =>
@@ -250,18 +261,38 @@ class DiskFiles implements ChunkFiles {
   }
 }
 
-/** Reads bytes of a finished file, each checked against the file's sums before it is given out. */
-export async function* readChecked(
+/** What an opening gives, or what it means for a file that should be there. */
+function taken({ name }: StoredFile, offset: number, opening: Promise<number>): Promise<number> {
+  return opening.catch(({ code }: NodeJS.ErrnoException) => {
+    throw new CorruptFile(name, offset, code === "ENOENT" ? "is missing" : `gives ${code}`);
+  });
+}
+
+/** Reads bytes of a finished file, and closes it again. */
+export async function* readOnce(
   disk: Disk,
   path: string,
   file: StoredFile,
   offset: number,
   count: number,
 ): AsyncGenerator<Uint8Array> {
+  const handle = await taken(file, offset, disk.open(path, "old"));
+  try {
+    yield* readChecked(disk, handle, file, offset, count);
+  } finally {
+    await disk.close(handle);
+  }
+}
+
+/** Reads bytes of a finished file that is open, each checked against the file's sums before it is given out. */
+async function* readChecked(
+  disk: Disk,
+  handle: number,
+  file: StoredFile,
+  offset: number,
+  count: number,
+): AsyncGenerator<Uint8Array> {
   const sums = Buffer.from(file.sums, "base64");
-  const handle = await disk.open(path, "old").catch(({ code }: NodeJS.ErrnoException) => {
-    throw new CorruptFile(file.name, offset, code === "ENOENT" ? "is missing" : `gives ${code}`);
-  });
   const end = offset + count;
   /** Whole blocks of sums from `at` on, checked. */
   const load = async (at: number): Promise<Buffer> => {
@@ -285,8 +316,7 @@ export async function* readChecked(
       yield bytes.subarray(Math.max(0, offset - from), Math.min(bytes.length, end - from));
     }
   } finally {
-    await ahead?.catch(() => {});
-    await disk.close(handle);
+    await ahead?.catch(() => {}); // the file may be closed as soon as this ends
   }
 }
 
@@ -329,7 +359,6 @@ class DiskWriter implements FileWriter {
   #waiting = 0;
   #written = 0;
   #writing: Promise<void> | undefined;
-  #isClosed = false;
 
   constructor(
     disk: Disk,
@@ -354,22 +383,13 @@ class DiskWriter implements FileWriter {
     await this.#flush();
     await this.#writing;
     await this.#disk.sync(this.#file);
-    await this.#close();
     await this.#on.finished();
     return { name: this.#name, size: this.#written, sums: this.#sums.digest() };
   }
 
   async abandon(): Promise<void> {
     await this.#writing?.catch(() => {});
-    await this.#close().catch(() => {});
     this.#on.abandoned();
-  }
-
-  /** Once only: the number may be another file's afterwards. */
-  async #close(): Promise<void> {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    await this.#disk.close(this.#file);
   }
 
   /** Begins to write what waits, once the write before it is done: one is under way while the next fills up. */

@@ -2,7 +2,7 @@ import { readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { writeMark } from "../engine/backup-mark.ts";
 import { type Disk, readingDisk } from "../engine/disk.ts";
-import { chunkFolders, chunkPath, readChecked } from "../engine/disk-files.ts";
+import { chunkFolders, chunkPath, readOnce } from "../engine/disk-files.ts";
 import type { Engine } from "../engine/engine.ts";
 import { CorruptFile, type StoredFile } from "../engine/files.ts";
 import type { RecordSnapshot } from "../engine/sqlite/snapshot.ts";
@@ -147,7 +147,7 @@ async function copyFile({ from, to, disk }: CopyOptions, file: StoredFile): Prom
   const isOld = there?.size === file.size && Math.abs(there.mtimeMs - written) < 1;
   // A file's name may have been given to other bytes since, at another time and with other sums.
   if (isOld && (await isWhole(target, file))) return false;
-  await writeFile(disk, `${target}${NEW}`, readChecked(readingDisk, source, file, 0, file.size));
+  await writeFile(disk, `${target}${NEW}`, readOnce(readingDisk, source, file, 0, file.size));
   await utimes(`${target}${NEW}`, written / 1000, written / 1000);
   if (there === undefined) await rename(`${target}${NEW}`, target);
   return true;
@@ -155,7 +155,7 @@ async function copyFile({ from, to, disk }: CopyOptions, file: StoredFile): Prom
 
 async function isWhole(path: string, file: StoredFile): Promise<boolean> {
   try {
-    for await (const _ of readChecked(readingDisk, path, file, 0, file.size));
+    for await (const _ of readOnce(readingDisk, path, file, 0, file.size));
     return true;
   } catch (error) {
     if (error instanceof CorruptFile) return false;
