@@ -14,8 +14,12 @@ import {
 import { Handles } from "./handles.ts";
 import { checkSums, Sums } from "./sums.ts";
 
-const FLUSH_SIZE = 1024 * 1024;
-const READ_SIZE = 4 * SUM_BLOCK_SIZE;
+/** What is read or written in one go, and is in memory twice: less where many do so, or memory would grow with them. */
+const GO_SIZE = 4 * SUM_BLOCK_SIZE;
+const GO_SIZE_IN_CROWD = SUM_BLOCK_SIZE;
+const CROWD = 32;
+const goSize = (users: number): number => (users > CROWD ? GO_SIZE_IN_CROWD : GO_SIZE);
+
 const FOLDERS = Array.from({ length: 256 }, (_, i) => i.toString(16).padStart(2, "0"));
 /** Freed files are kept for a while: to write over a file again is several times faster than a new one. */
 const SPARE_MS = 30_000;
@@ -88,6 +92,7 @@ class DiskFiles implements ChunkFiles {
   readonly #timer: NodeJS.Timeout;
   /** One for each file that is being written. */
   readonly #writing = new Set<Promise<void>>();
+  #readers = 0;
   #spareBytes = 0;
   #removals: Promise<unknown> = Promise.resolve();
 
@@ -114,6 +119,7 @@ class DiskFiles implements ChunkFiles {
       ended.resolve();
     };
     return new DiskWriter(this.#disk, file, name, {
+      goSize: () => goSize(this.#writing.size),
       async finished() {
         // A spare's entry in its folder is durable already.
         if (spare === undefined) await syncFolder();
@@ -131,9 +137,12 @@ class DiskFiles implements ChunkFiles {
   async *read(file: StoredFile, offset: number, count: number): AsyncGenerator<Uint8Array> {
     const { name } = file;
     const handle = await taken(file, offset, this.#handles.take(name, "old"));
+    this.#readers++;
     try {
-      yield* readChecked(this.#disk, handle, file, offset, count);
+      const size = () => goSize(this.#readers);
+      yield* readChecked({ disk: this.#disk, handle, size }, file, offset, count);
     } finally {
+      this.#readers--;
       this.#handles.give(name);
     }
   }
@@ -278,7 +287,7 @@ export async function* readOnce(
 ): AsyncGenerator<Uint8Array> {
   const handle = await taken(file, offset, disk.open(path, "old"));
   try {
-    yield* readChecked(disk, handle, file, offset, count);
+    yield* readChecked({ disk, handle, size: () => GO_SIZE }, file, offset, count);
   } finally {
     await disk.close(handle);
   }
@@ -286,8 +295,7 @@ export async function* readOnce(
 
 /** Reads bytes of a finished file that is open, each checked against the file's sums before it is given out. */
 async function* readChecked(
-  disk: Disk,
-  handle: number,
+  from: { readonly disk: Disk; readonly handle: number; size(): number },
   file: StoredFile,
   offset: number,
   count: number,
@@ -296,9 +304,10 @@ async function* readChecked(
   const end = offset + count;
   /** Whole blocks of sums from `at` on, checked. */
   const load = async (at: number): Promise<Buffer> => {
-    const lastBlock = Math.ceil(Math.min(end, at + READ_SIZE) / SUM_BLOCK_SIZE) * SUM_BLOCK_SIZE;
+    const last = Math.min(end, at + from.size());
+    const lastBlock = Math.ceil(last / SUM_BLOCK_SIZE) * SUM_BLOCK_SIZE;
     const bytes = Buffer.allocUnsafeSlow(Math.min(lastBlock, file.size) - at);
-    const found = await disk.read(handle, bytes, at);
+    const found = await from.disk.read(from.handle, bytes, at);
     if (found < bytes.length) throw new CorruptFile(file.name, at + found);
     checkSums(file, sums, at, bytes);
     return bytes;
@@ -308,12 +317,12 @@ async function* readChecked(
   try {
     while (ahead !== undefined) {
       const bytes: Buffer = await ahead;
-      const from = at;
+      const begin = at;
       at += bytes.length;
       // The next part is read while this one is being sent.
       ahead = at < end ? load(at) : undefined;
       ahead?.catch(() => {}); // it is awaited above, unless the reader has gone
-      yield bytes.subarray(Math.max(0, offset - from), Math.min(bytes.length, end - from));
+      yield bytes.subarray(Math.max(0, offset - begin), Math.min(bytes.length, end - begin));
     }
   } finally {
     await ahead?.catch(() => {}); // the file may be closed as soon as this ends
@@ -349,47 +358,45 @@ function classOf(size: number): number {
 
 const sizeOf = (name: string): number => Number(name.slice(name.indexOf("-") + 1)) || 0;
 
+/** What a writer asks and tells its keeper. */
+type Keeper = { goSize(): number; finished(): Promise<void>; abandoned(): void };
+
 class DiskWriter implements FileWriter {
   readonly #disk: Disk;
   readonly #file: number;
   readonly #name: string;
-  readonly #on: { finished(): Promise<void>; abandoned(): void };
+  readonly #keeper: Keeper;
   readonly #sums = new Sums();
   #parts: Uint8Array[] = [];
   #waiting = 0;
   #written = 0;
   #writing: Promise<void> | undefined;
 
-  constructor(
-    disk: Disk,
-    file: number,
-    name: string,
-    on: { finished(): Promise<void>; abandoned(): void },
-  ) {
+  constructor(disk: Disk, file: number, name: string, keeper: Keeper) {
     this.#disk = disk;
     this.#file = file;
     this.#name = name;
-    this.#on = on;
+    this.#keeper = keeper;
   }
 
   write(bytes: Uint8Array): Promise<void> | undefined {
     this.#sums.add(bytes);
     this.#parts.push(bytes);
     this.#waiting += bytes.length;
-    return this.#waiting >= FLUSH_SIZE ? this.#flush() : undefined;
+    return this.#waiting >= this.#keeper.goSize() ? this.#flush() : undefined;
   }
 
   async finish(): Promise<StoredFile> {
     await this.#flush();
     await this.#writing;
     await this.#disk.sync(this.#file);
-    await this.#on.finished();
+    await this.#keeper.finished();
     return { name: this.#name, size: this.#written, sums: this.#sums.digest() };
   }
 
   async abandon(): Promise<void> {
     await this.#writing?.catch(() => {});
-    this.#on.abandoned();
+    this.#keeper.abandoned();
   }
 
   /** Begins to write what waits, once the write before it is done: one is under way while the next fills up. */
