@@ -9,6 +9,7 @@ import {
   matches,
   type Operator,
   parseFilter,
+  UnsupportedFilter,
 } from "./filter.ts";
 import { type Box, type Interval, isRun, keyRanges } from "./key-ranges.ts";
 
@@ -21,8 +22,10 @@ const entity: Readonly<Record<string, EdmValue>> = {
   int: { type: "Int32", value: 5 },
   negative: { type: "Int32", value: -5 },
   long: { type: "Int64", value: 5_000_000_000n },
+  short: { type: "Int64", value: -7n },
   double: { type: "Double", value: 2.5 },
   whole: { type: "Double", value: 5 },
+  large: { type: "Double", value: 8e9 },
   nan: { type: "Double", value: Number.NaN },
   infinite: { type: "Double", value: Number.POSITIVE_INFINITY },
   yes: { type: "Boolean", value: true },
@@ -50,6 +53,10 @@ suite("matches()", () => {
     ["double", "2.4", "2.5", "2.6"],
     ["double", "2.4e0", "25e-1", "2.6D"],
     ["whole", "4.0", "5.0", "6.0"],
+    // A whole number without a suffix fits every type of numbers.
+    ["whole", "4", "5", "6"],
+    ["short", "-8", "-7", "-6"],
+    ["large", "7999999999", "8000000000", "8000000001"],
     ["text", "'l'", "'m'", "'ma'"],
     ["text", "''", "'m'", "'n'"],
     ["quoted", "'o''a'", "'o''clock'", "'o''d'"],
@@ -124,7 +131,13 @@ suite("matches()", () => {
     ["int ne '5'", false],
     ["int gt 1.0", false],
     ["long eq 5", false],
-    ["whole eq 5", false],
+    ["long gt 5", true],
+    ["long gt 5.0", false],
+    ["double gt 2", true],
+    ["int lt 5000000000", true],
+    ["int lt 5000000000L", false],
+    ["whole eq 5L", false],
+    ["yes eq 1", false],
     ["text eq 1", false],
     [`guid eq '${GUID}'`, false],
     ["date gt '2000'", false],
@@ -207,7 +220,8 @@ suite("parseFilter()", () => {
     "a.b eq 1",
     "a-b eq 1",
     "int add 1 eq 6",
-    "startswith(text,'m')",
+    "int eq 5, 6",
+    "(text,'m')",
     "text eq null'",
     "int eq 5;",
     "int eq 5 # x",
@@ -217,6 +231,20 @@ suite("parseFilter()", () => {
   for (const text of bad) {
     test(`refuses ${JSON.stringify(text)}`, () =>
       assert.throws(() => parseFilter(text), FilterError));
+  }
+
+  const functions = [
+    "startswith(text,'m')",
+    "substringof('m',text)",
+    "not startswith (text,'m')",
+    "startswith(text,'m') eq true",
+    "length(text) eq 1",
+    "text eq tolower('M')",
+    "int eq 5 and contains(text,'m')",
+  ];
+  for (const text of functions) {
+    test(`does not know the function of ${JSON.stringify(text)}`, () =>
+      assert.throws(() => parseFilter(text), UnsupportedFilter));
   }
 
   test("refuses what nests too deep or is too long, and is quick about it", () => {

@@ -1,4 +1,11 @@
-import { type EdmValue, parseDateTime, parseDouble, parseInt32, parseInt64 } from "./edm.ts";
+import {
+  type EdmType,
+  type EdmValue,
+  parseDateTime,
+  parseDouble,
+  parseInt32,
+  parseInt64,
+} from "./edm.ts";
 import { parseGuid } from "./names.ts";
 
 export type Operator = "eq" | "ne" | "gt" | "ge" | "lt" | "le";
@@ -12,16 +19,22 @@ export type Filter =
       readonly kind: "compare";
       readonly property: string;
       readonly operator: Operator;
-      readonly literal: EdmValue;
+      readonly literal: Literal;
     };
+
+/** A constant of a filter; `isBare` says that it is a whole number without a suffix. */
+type Literal = EdmValue & { readonly isBare?: true };
 
 /** What is wrong with a filter's text, as a sentence. */
 export class FilterError extends Error {}
 
+/** Thrown for a filter that OData knows and tables do not: it calls a function. */
+export class UnsupportedFilter extends Error {}
+
 const DEPTH_MAX = 64;
 const COMPARISONS_MAX = 300;
 
-/** Reads a filter; throws a `FilterError` for anything that is none. */
+/** Reads a filter; throws a `FilterError` for anything that is none, an `UnsupportedFilter` for a function. */
 export function parseFilter(text: string): Filter {
   const parser = new Parser(tokensOf(text));
   const filter = parser.or(0);
@@ -41,7 +54,8 @@ export function comparisonsIn(filter: Filter): number {
 
 /**
  * Whether an entity meets a filter. A comparison with a property that is not there, or is of another type than
- * the literal, is false, whatever the operator; `not` turns it.
+ * the literal, is false, whatever the operator; `not` turns it. Only a
+ * whole number fits more than one type: see `valueAs`.
  */
 export function matches(filter: Filter, property: (name: string) => EdmValue | undefined): boolean {
   switch (filter.kind) {
@@ -57,10 +71,24 @@ export function matches(filter: Filter, property: (name: string) => EdmValue | u
       return filter.value;
     case "compare": {
       const found = property(filter.property);
-      if (found === undefined || found.type !== filter.literal.type) return false;
-      return holds(found.value, filter.operator, filter.literal.value);
+      if (found === undefined) return false;
+      const value = valueAs(filter.literal, found.type);
+      return value !== undefined && holds(found.value, filter.operator, value);
     }
   }
+}
+
+/**
+ * A literal as a value of a property's type, undefined if it is none. The service holds a whole number without a
+ * suffix against all types of numbers; 5L and 5.0 are compared with nothing but their own (reports:
+ * microsoft/AzureStorageExplorer#5346 and #6866).
+ */
+function valueAs(literal: Literal, wanted: EdmType): EdmValue["value"] | undefined {
+  const { type, value, isBare } = literal;
+  if (type === wanted) return value;
+  if (!isBare) return undefined;
+  if (wanted === "Int64") return BigInt(value);
+  return wanted === "Double" || wanted === "Int32" ? Number(value) : undefined;
 }
 
 /** Whether a comparison of two values of one type is true. */
@@ -86,9 +114,9 @@ export function holds(
 }
 
 type Token =
-  | { readonly kind: "(" | ")" }
+  | { readonly kind: "(" | ")" | "," }
   | { readonly kind: "word"; readonly text: string }
-  | { readonly kind: "literal"; readonly value: EdmValue };
+  | { readonly kind: "literal"; readonly value: Literal };
 
 const SPACE = /\s+/y;
 const WORD = /[\p{L}\p{Nl}_][\p{L}\p{Nl}\p{Nd}\p{Pc}\p{Mn}\p{Mc}\p{Cf}]*/uy;
@@ -109,7 +137,7 @@ function tokensOf(text: string): Token[] {
     if (taken(SPACE) !== null) continue;
     const start = at;
     const first = text[at];
-    if (first === "(" || first === ")") {
+    if (first === "(" || first === ")" || first === ",") {
       tokens.push({ kind: first });
       at++;
       continue;
@@ -161,17 +189,19 @@ function quotedLiteral(prefix: string, quoted: string, at: number): EdmValue {
   throw new FilterError(`the literal at character ${at} is none`);
 }
 
+// Differs from Azure: a number too large for an Int32 needs no L in a filter; the service refuses it, and yet
+// the SDK for JavaScript writes none.
 /** L marks an Int64, D a Double; a point or an exponent makes a Double, anything else is an Int32 if it fits. */
-function numberLiteral(text: string, at: number): EdmValue {
+function numberLiteral(text: string, at: number): Literal {
   const [, digits = text, suffix = ""] = /^([^I]*?)([LlDdFfMm]?)$/.exec(text) ?? [];
-  const isWhole = /^[+-]?\d+$/.test(digits);
-  if (suffix === "" && isWhole) {
+  const isBare = suffix === "" && /^[+-]?\d+$/.test(digits);
+  if (isBare) {
     const int32 = parseInt32(digits);
-    if (int32 !== undefined) return { type: "Int32", value: int32 };
+    if (int32 !== undefined) return { type: "Int32", value: int32, isBare };
   }
-  if (suffix === "" ? isWhole : /l/i.test(suffix)) {
+  if (isBare || /l/i.test(suffix)) {
     const int64 = parseInt64(digits);
-    if (int64 !== undefined) return { type: "Int64", value: int64 };
+    if (int64 !== undefined) return { type: "Int64", value: int64, ...(isBare ? { isBare } : {}) };
   } else {
     const double = parseDouble(digits);
     if (double !== undefined) return { type: "Double", value: double };
@@ -279,6 +309,9 @@ class Parser {
     }
     if (token.kind === "word" && (token.text === "and" || token.text === "or")) {
       throw new FilterError(`"${token.text}" stands where a comparison should`);
+    }
+    if (token.kind === "word" && this.#tokens[this.#at]?.kind === "(") {
+      throw new UnsupportedFilter(`"${token.text}" is a function, and tables have none`);
     }
     return token;
   }

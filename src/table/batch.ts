@@ -178,10 +178,15 @@ function readBatch(outer: Request, bytes: Buffer): Batch {
   }
 }
 
+const CONDITIONS = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
+
 function readQuery(outer: Request, part: MimePart): Batch {
   const { request } = innerRequest(outer, part);
   if (request.method !== "GET") {
     throw new MultipartError("a change stands outside a change set");
+  }
+  if (CONDITIONS.some((name) => request.header(name) !== undefined)) {
+    throw new StorageError("ConditionHeadersNotSupported");
   }
   refuse(badTableName(request.names[0] ?? ""));
   if (request.level === "entity") return { kind: "query", request, query: pointOf(request) };

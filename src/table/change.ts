@@ -112,6 +112,9 @@ const invalid = (message: string) => explained("InvalidInput", message);
 function ifMatchOf({ header }: TableRequest, action: Change["action"]): string | undefined {
   const ifMatch = header("if-match");
   const ifNoneMatch = header("if-none-match");
+  if (header("if-modified-since") !== undefined || header("if-unmodified-since") !== undefined) {
+    throw new StorageError("ConditionHeadersNotSupported");
+  }
   if (ifMatch !== undefined && ifNoneMatch !== undefined) {
     throw invalid(
       "Both If-Match and If-None-Match HTTP headers cannot be specified at the same time. Please specify either one of the headers or none of them.",
@@ -126,9 +129,6 @@ function ifMatchOf({ header }: TableRequest, action: Change["action"]): string |
   if (ifNoneMatch !== undefined) {
     const verb = action === "delete" ? "DELETE" : "PUT";
     throw invalid(`If-None-Match HTTP header cannot be specified for ${verb} operations.`);
-  }
-  if (header("if-modified-since") !== undefined || header("if-unmodified-since") !== undefined) {
-    throw new StorageError("ConditionHeadersNotSupported");
   }
   if (ifMatch === undefined) {
     if (action !== "delete") return undefined;

@@ -5,7 +5,14 @@ import type { ReadTx } from "../engine/engine.ts";
 import type { HeaderValue, Reply } from "../http/operation.ts";
 import { refuseKey } from "../rules/entity.ts";
 import { explained, StorageError } from "../rules/errors.ts";
-import { comparisonsIn, type Filter, FilterError, matches, parseFilter } from "../rules/filter.ts";
+import {
+  comparisonsIn,
+  type Filter,
+  FilterError,
+  matches,
+  parseFilter,
+  UnsupportedFilter,
+} from "../rules/filter.ts";
 import { type Box, isPoint, isRun, type KeyRanges, keyRanges } from "../rules/key-ranges.ts";
 import { entities } from "../store/keys.ts";
 import { type EntityRecord, entityRecord } from "../store/table-records.ts";
@@ -40,6 +47,7 @@ export function filterOf({ query }: TableRequest): Filter | undefined {
   try {
     return parseFilter(text);
   } catch (error) {
+    if (error instanceof UnsupportedFilter) throw new StorageError("NotImplemented");
     if (!(error instanceof FilterError)) throw error;
     const message = `One of the request inputs is not valid: ${error.message}.`;
     throw explained("InvalidInput", message);

@@ -371,6 +371,13 @@ suite("A body that is no batch", () => {
       400,
       "InvalidInput",
     ],
+    [
+      "with a condition on its query",
+      () =>
+        `--batch_1\r\n${partText(server, { method: "GET", path: "/Batched()", headers: { "If-None-Match": "*" } })}--batch_1--\r\n`,
+      400,
+      "ConditionHeadersNotSupported",
+    ],
     ["of JSON", () => "{}", 400, "InvalidHeaderValue", "application/json"],
     ["without a boundary", good, 400, "InvalidHeaderValue", "multipart/mixed"],
     ["over 4 MiB", () => `${good()}${" ".repeat(4 * 1024 * 1024)}`, 413, "RequestBodyTooLarge"],

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
-import { type Edm, RestError, type TableClient } from "@azure/data-tables";
+import { type Edm, odata, RestError, type TableClient } from "@azure/data-tables";
 import { startServer, type TestServer } from "./server.ts";
 import {
   ANY,
@@ -606,6 +606,24 @@ suite("Query Entities", () => {
     const { NextPartitionKey } = next;
     assert.deepEqual(keys(await list({ NextPartitionKey })), ["b2"]);
     assert.deepEqual(keys(await list({ $top: "0" })), []);
+  });
+
+  test("a number of JavaScript's finds all types of numbers through the SDK", async () => {
+    await createTable(server, "Priced");
+    const priced = tableClient(server, "Priced");
+    const row = { partitionKey: "p", rowKey: "r", price: 7.99, count: 7, views: 7n, at: 2n ** 40n };
+    await priced.createEntity(row);
+    const found = async (filter: string) => {
+      let count = 0;
+      for await (const _ of priced.listEntities({ queryOptions: { filter } })) count++;
+      return count;
+    };
+    for (const name of ["price", "count", "views"]) {
+      assert.equal(await found(`${name} lt 8 and ${name} ge 7`), 1, name);
+      assert.equal(await found(`${name} gt 8`), 0, name);
+    }
+    assert.equal(await found(odata`at eq ${2n ** 40n}`), 1);
+    assert.equal(await found("count eq 7L"), 0);
   });
 
   test("pages through the SDK", async () => {

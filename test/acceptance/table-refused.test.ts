@@ -167,7 +167,11 @@ const rows: [what: string, call: TableCall, want: string][] = [
   ["$top over 1000", list({ $top: "1001" }), "400 InvalidInput"],
   ["$top below 0", list({ $top: "-1" }), "400 InvalidInput"],
   ["a filter that is none", list({ $filter: "n eq" }), "400 InvalidInput"],
-  ["a function in a filter", list({ $filter: "startswith(PartitionKey,'p')" }), "400 InvalidInput"],
+  [
+    "a function in a filter",
+    list({ $filter: "startswith(PartitionKey,'p')" }),
+    "501 NotImplemented",
+  ],
   ["two properties in a comparison", list({ $filter: "n eq m" }), "400 InvalidInput"],
   [
     "a filter that nests too deep",
@@ -185,6 +189,11 @@ const rows: [what: string, call: TableCall, want: string][] = [
   [
     "a condition on a query",
     list({}, { "if-none-match": "*" }),
+    "400 ConditionHeadersNotSupported",
+  ],
+  [
+    "a condition of time on an insert",
+    post('{"PartitionKey":"p","RowKey":"x"}', { "if-unmodified-since": new Date(0).toUTCString() }),
     "400 ConditionHeadersNotSupported",
   ],
   [
