@@ -54,7 +54,9 @@ function tableOf({ name, operations }: ServiceDefinition): string {
   const rows = operations.map((operation) => {
     const { conditions, lease } = operation.guard;
     const sas =
-      operation.allow.sas === "" ? "–" : `${operation.allow.resource} / ${operation.allow.sas}`;
+      operation.allow.sas === ""
+        ? "–"
+        : `${operation.allow.resource}${operation.allow.orResource ?? ""} / ${operation.allow.sas}`;
     const snapshots = operation.snapshots ? "yes" : "";
     return `| ${operation.name} | ${request(operation)} | ${conditions === "none" ? "" : conditions} | ${lease === "own" ? "" : lease} | ${snapshots} | ${sas} |`;
   });
@@ -75,7 +77,7 @@ Conditions: "read" takes any combination of the four headers and answers 304; "s
 "write" and "create" take one header or a documented pair and answer 412. Where the column is empty, a
 conditional header is refused with 400.
 Lease: "guarded" needs the id of a lease that is held; "free" needs none, but one that is sent must be right.
-SAS: the account SAS resource type and the permissions any of which allows it.
+SAS: the account SAS resource types any of which will do, and the permissions any of which allows it.
 
 ${services.map(tableOf).join("\n")}`;
 }

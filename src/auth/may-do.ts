@@ -19,6 +19,8 @@ export type Allow = {
   readonly sas: string;
   /** The account SAS resource type. */
   readonly resource: "s" | "c" | "o";
+  /** A second one that will do, where the documents name two. */
+  readonly orResource?: "s";
   /** Whether all letters are needed, not one of them. */
   readonly every?: boolean;
   /** The letters by what the request asks for, where that decides. */
@@ -145,7 +147,8 @@ export function withPolicy(sas: Sas, access: Access | undefined, now: Instant): 
 function outsideAccountSas(sas: Sas, allow: Allow, { service }: Asked): ErrorCode | undefined {
   if (!sas.services.includes(SERVICE_LETTERS[service])) return "AuthorizationServiceMismatch";
   if (allow.sas === "") return "AuthorizationFailure";
-  return sas.resourceTypes.includes(allow.resource)
+  const types = [allow.resource, allow.orResource ?? allow.resource];
+  return types.some((type) => sas.resourceTypes.includes(type))
     ? undefined
     : "AuthorizationResourceTypeMismatch";
 }

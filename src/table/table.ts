@@ -98,10 +98,13 @@ function tableJson(
   return `{${context}${links}"TableName":"${name}"}`;
 }
 
+/** "Create an account SAS" of 2018 wants the service for a list of tables, that of 2022 the container. */
+const allowedList = { sas: "l", resource: "c", orResource: "s" } as const;
+
 export const queryTables = readOperation({
   name: "Query Tables",
   match: { method: "GET", on: "tables" },
-  allow: { sas: "l", resource: "c" },
+  allow: allowedList,
   guard: { on: theService, conditions: "none", lease: "own" },
   input(request) {
     refuseVersions(request);
@@ -182,7 +185,7 @@ function onlyName(filter: Filter | undefined): string | undefined {
 export const getTable = readOperation({
   name: "Query Tables (one by its name)",
   match: { method: "GET", on: "table" },
-  allow: { sas: "l", resource: "c" },
+  allow: allowedList,
   guard: tableGuard,
   input(request) {
     refuseVersions(request);

@@ -167,12 +167,12 @@ for (const service of services) {
       const ofAccount = setsOf(account, allow.every);
       for (const letters of ofAccount.enough) {
         await tried(`account SAS with ${letters}`, byAccount(letters), true);
-        await tried(
-          `account SAS with ${letters}, its type alone`,
-          byAccount(letters, own, allow.resource),
-          true,
-        );
-        const otherTypes = [..."sco"].filter((type) => type !== allow.resource).join("");
+        const types = `${allow.resource}${allow.orResource ?? ""}`;
+        for (const type of types) {
+          const alone = byAccount(letters, own, type);
+          await tried(`account SAS with ${letters} for ${type} alone`, alone, true);
+        }
+        const otherTypes = [..."sco"].filter((type) => !types.includes(type)).join("");
         await tried("account SAS, other types", byAccount(letters, own, otherTypes), false);
         const others = [..."bqtf"].filter((letter) => letter !== own).join("");
         await tried("account SAS, other services", byAccount(letters, others), false);
