@@ -1,5 +1,6 @@
-import { parseIsoDate } from "../base/time.ts";
+import { parseIsoDate, tickText } from "../base/time.ts";
 import { child, childText, element, XML_DECLARATION, type XmlElement } from "../base/xml.ts";
+import { parseDateTime } from "../rules/edm.ts";
 import { StorageError } from "../rules/errors.ts";
 import type { AccessPolicy } from "../store/records.ts";
 
@@ -10,11 +11,22 @@ const POLICY_ID_MAX = 64;
 export function policiesXml(policies: readonly AccessPolicy[]): string {
   const all = policies.map(({ id, start, expiry, permission }) => {
     const fields =
-      element("Start", start) + element("Expiry", expiry) + element("Permission", permission);
+      element("Start", timeText(start)) +
+      element("Expiry", timeText(expiry)) +
+      element("Permission", permission);
     const policy = fields === "" ? "" : `<AccessPolicy>${fields}</AccessPolicy>`;
     return `<SignedIdentifier>${element("Id", id)}${policy}</SignedIdentifier>`;
   });
   return `${XML_DECLARATION}<SignedIdentifiers>${all.join("")}</SignedIdentifiers>`;
+}
+
+/**
+ * A time as the service gives it back, in whatever form it was set: to 100 ns, in UTC ("Get Container ACL",
+ * sample). A client that sent a day alone need not be able to read one.
+ */
+function timeText(text: string | undefined): string | undefined {
+  const tick = text === undefined ? undefined : parseDateTime(text);
+  return tick === undefined ? text : tickText(tick);
 }
 
 /** Stored access policies of a request: at most five, ids up to 64 characters, permissions of these letters. */

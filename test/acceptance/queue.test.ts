@@ -129,12 +129,28 @@ suite("Get Queue ACL, Set Queue ACL", () => {
   test("a policy needs no start, and HEAD answers too", async () => {
     const name = await made();
     const body =
-      "<SignedIdentifiers><SignedIdentifier><Id>a</Id><AccessPolicy><Expiry>2030-01-01</Expiry><Permission>r</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>";
+      "<SignedIdentifiers><SignedIdentifier><Id>a</Id><AccessPolicy><Expiry>2030-01-01T00:00:00.0000000Z</Expiry><Permission>r</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>";
     isAnswer(await on(name, "PUT", "acl", { body }), 204);
     const reply = await on(name, "GET", "acl");
     assert.ok(reply.text.endsWith(body), reply.text);
     isAnswer(await on(name, "HEAD", "acl"), 200);
   });
+
+  const times: [sent: string, given: string][] = [
+    ["2030-01-01", "2030-01-01T00:00:00.0000000Z"],
+    ["2030-01-01T12:30Z", "2030-01-01T12:30:00.0000000Z"],
+    ["2030-01-01T12:30:15Z", "2030-01-01T12:30:15.0000000Z"],
+    ["2030-01-01T12:30:15.1234567Z", "2030-01-01T12:30:15.1234567Z"],
+    ["2030-01-01T00:30:00+01:00", "2029-12-31T23:30:00.0000000Z"],
+  ];
+  for (const [sent, given] of times) {
+    test(`a time that was sent as ${sent} comes back as ${given}`, async () => {
+      const name = await made();
+      const body = `<SignedIdentifiers><SignedIdentifier><Id>a</Id><AccessPolicy><Start>${sent}</Start></AccessPolicy></SignedIdentifier></SignedIdentifiers>`;
+      isAnswer(await on(name, "PUT", "acl", { body }), 204);
+      assert.match((await on(name, "GET", "acl")).text, new RegExp(`<Start>${given}</Start>`));
+    });
+  }
 });
 
 suite("List Queues", () => {
