@@ -208,6 +208,8 @@ function readChange(outer: Request, part: MimePart): Part {
     return { request, change, fault: undefined };
   } catch (fault) {
     if (!(fault instanceof StorageError)) throw fault;
+    // What the caller may not do refuses the whole batch, as `permitParts` does.
+    if (fault.code === "AuthorizationFailure") throw fault;
     return { request, change: undefined, fault };
   }
 }

@@ -10,7 +10,7 @@ import {
   type TableSasSignatureValues,
 } from "@azure/data-tables";
 import { startServer, type TestServer } from "./server.ts";
-import { createTable, tableClient, urlOf } from "./tables.ts";
+import { ask, assertReply, changeSet, createTable, tableClient, urlOf } from "./tables.ts";
 
 const TABLE = "Shared";
 let server: TestServer;
@@ -185,6 +185,17 @@ suite("A table's signature", () => {
       }
     });
   }
+
+  test("kept to keys: a batch with an insert elsewhere is refused as a whole", async () => {
+    const sas = sasOf({ permissions: everything, startPartitionKey: "w" });
+    const body = changeSet(server, [
+      { method: "POST", path: `/${TABLE}`, body: { PartitionKey: "A", RowKey: "elsewhere" } },
+    ]);
+    const query = Object.fromEntries(new URLSearchParams(sas));
+    const headers = { "content-type": "multipart/mixed; boundary=batch_1" };
+    const call = { method: "POST", path: "/$batch", query, body, headers, sign: "none" } as const;
+    assertReply(await ask(server, call), 403, "AuthorizationFailure");
+  });
 
   test("by a stored policy: it gives the rights, and takes them away at once", async () => {
     const owner = tableClient(server, TABLE);
