@@ -220,7 +220,7 @@ function entityCells(row: Operation, all: readonly Operation[]): Cells {
   const twin = all.find(
     ({ match }) => match.method === method && match.on === row.match.on && match.header !== header,
   );
-  if (row.guard.conditions === "none") {
+  if (row.kind === "read") {
     const refused = outcome("ConditionHeadersNotSupported");
     return ["done", refused, refused];
   }

@@ -65,7 +65,7 @@ export const getEntity: Operation = readOperation({
   match: { method: "GET", on: "entity" },
   allow: allowed.query,
   givesEtag: true,
-  guard: { ...entitiesGuard, conditions: "none" },
+  guard: entitiesGuard,
   input: pointOf,
   apply: ({ tx, place: table, input }) => answerPoint(tx, table, input),
 });

@@ -2,6 +2,7 @@ import type { KeyRange } from "../auth/caller.ts";
 import { keysOf } from "../auth/may-do.ts";
 import { afterPrefix, compareBytes } from "../base/bytes.ts";
 import type { ReadTx } from "../engine/engine.ts";
+import { parseConditions } from "../http/conditions.ts";
 import type { HeaderValue, Reply } from "../http/operation.ts";
 import { refuseKey } from "../rules/entity.ts";
 import { explained, StorageError } from "../rules/errors.ts";
@@ -80,6 +81,8 @@ export function selectOf({ query }: TableRequest): readonly string[] | undefined
 export type PointQuery = {
   readonly partitionKey: string;
   readonly rowKey: string;
+  /** ETags of copies that the client has, without what makes them weak. */
+  readonly known: readonly string[];
   readonly filter: Filter | undefined;
   readonly view: View;
 };
@@ -91,16 +94,30 @@ export function pointOf(request: TableRequest): PointQuery {
   refuseKey("PartitionKey", partitionKey);
   refuseKey("RowKey", rowKey);
   const view = viewOf(request, metadataLevel(request), selectOf(request));
-  return { partitionKey, rowKey, filter: filterOf(request), view };
+  return { partitionKey, rowKey, known: knownTags(request), filter: filterOf(request), view };
+}
+
+/**
+ * If-None-Match, the one condition that a read of an entity knows: a browser keeps what has an ETag, and asks with
+ * this header of its own whether it is still good.
+ */
+function knownTags({ header }: TableRequest): readonly string[] {
+  const { ifNoneMatch = [], ...others } = parseConditions(header);
+  if (Object.keys(others).length > 0) throw new StorageError("ConditionHeadersNotSupported");
+  return ifNoneMatch;
 }
 
 export async function answerPoint(tx: ReadTx, table: bigint, query: PointQuery): Promise<Reply> {
-  const { partitionKey, rowKey, filter, view } = query;
+  const { partitionKey, rowKey, known, filter, view } = query;
   const found = await entities.get(tx, table, partitionKey, rowKey);
   if (found === undefined || (filter !== undefined && !matches(filter, valuesOf(found)))) {
     throw new StorageError("ResourceNotFound");
   }
-  return jsonReply(200, view.level, entityBytes(found, view), { ETag: etagOf(found) });
+  const etag = etagOf(found);
+  if (known.includes("*") || known.some((tag) => etag === `W/"${tag}"`)) {
+    throw new StorageError("NotModified");
+  }
+  return jsonReply(200, view.level, entityBytes(found, view), { ETag: etag });
 }
 
 /** A query for a page of entities. */

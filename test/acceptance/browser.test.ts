@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { AzureNamedKeyCredential, generateTableSas, TableServiceClient } from "@azure/data-tables";
 import {
   BlobServiceClient,
   ContainerSASPermissions,
@@ -15,6 +16,7 @@ import {
 import { build } from "esbuild-wasm";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { startServer, type TestServer } from "./server.ts";
+import { at, tableClient } from "./tables.ts";
 
 // The browser comes with its package, for this kind of machine only.
 const skip = process.platform !== "linux" || process.arch !== "x64";
@@ -157,5 +159,42 @@ suite("A browser on a page of another origin", { skip }, () => {
     await page.close();
     const reply = await fetch(`${server.url}/box/forbidden?${sas}`);
     assert.equal(reply.status, 404, "the upload was stopped by the preflight");
+  });
+
+  test("reads an entity again and again, and asks by itself whether its copy is still good", async () => {
+    const tables = TableServiceClient.fromConnectionString(server.connectionString, {
+      allowInsecureConnection: true,
+    });
+    await tables.setProperties({
+      cors: [
+        {
+          allowedOrigins: originOf("127.0.0.1"),
+          allowedMethods: "GET",
+          allowedHeaders: "*",
+          exposedHeaders: "*",
+          maxAgeInSeconds: 60,
+        },
+      ],
+    });
+    await tables.createTable("seen");
+    const table = tableClient(server, "seen");
+    const key = { partitionKey: "p", rowKey: "r" };
+    await table.createEntity({ ...key, n: 1 });
+    const credential = new AzureNamedKeyCredential(server.account, server.key);
+    const permissions = { query: true };
+    const expiresOn = new Date(Date.now() + 3_600_000);
+    const signature = generateTableSas("seen", credential, { permissions, expiresOn });
+    const url = `${server.urls.table}${at("seen", "p", "r")}?${signature}`;
+    const page = await pageAt("127.0.0.1");
+    const read = () =>
+      page.evaluate(`fetch(${JSON.stringify(url)}).then(async (reply) => {
+        const { n } = await reply.json();
+        return [reply.status, n];
+      })`);
+    assert.deepEqual(await read(), [200, 1]);
+    assert.deepEqual(await read(), [200, 1]);
+    await table.updateEntity({ ...key, n: 2 });
+    assert.deepEqual(await read(), [200, 2]);
+    await page.close();
   });
 });

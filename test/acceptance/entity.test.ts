@@ -241,6 +241,34 @@ suite("Query Entities by keys", () => {
     );
   });
 
+  const conditions: [
+    what: string,
+    header: (etag: string) => Record<string, string>,
+    want: number,
+  ][] = [
+    ["If-None-Match with its ETag", (etag) => ({ "if-none-match": etag }), 304],
+    ["If-None-Match with another ETag", () => ({ "if-none-match": 'W/"x"' }), 200],
+    ["If-None-Match with several", (etag) => ({ "if-none-match": `W/"x", ${etag}` }), 304],
+    ["If-None-Match: *", () => ({ "if-none-match": "*" }), 304],
+    ["If-Match", (etag) => ({ "if-match": etag }), 400],
+    ["If-Modified-Since", () => ({ "if-modified-since": new Date(0).toUTCString() }), 400],
+  ];
+  for (const [what, header, want] of conditions) {
+    test(`${what}: ${want}`, async () => {
+      const keys = { PartitionKey: "conditional", RowKey: what.replaceAll("*", "any") };
+      const etag = String((await insert(server, TABLE, keys)).headers.etag);
+      const path = at(TABLE, keys.PartitionKey, keys.RowKey);
+      const reply = await get(server, path, { ...NO_METADATA, ...header(etag) });
+      assert.equal(reply.status, want, reply.text);
+      assert.equal(reply.text === "", want === 304);
+    });
+  }
+
+  test("If-None-Match on one that is not there is ResourceNotFound", async () => {
+    const path = at(TABLE, "conditional", "none");
+    assertReply(await get(server, path, { "if-none-match": "*" }), 404, "ResourceNotFound");
+  });
+
   test("the order of the keys in the URL does not matter", async () => {
     const turned = `/${TABLE}(RowKey='r',PartitionKey='meta%27%27data')`;
     assertReply(await get(server, turned), 200);
