@@ -75,7 +75,7 @@ ${made}
 
 Conditions: "read" takes any combination of the four headers and answers 304; "snapshot" the same, but 412;
 "write" and "create" take one header or a documented pair and answer 412. Where the column is empty, a
-conditional header is refused with 400.
+conditional header is refused with 400; "own" is told in [concurrency.md](concurrency.md).
 Lease: "guarded" needs the id of a lease that is held; "free" needs none, but one that is sent must be right.
 SAS: the account SAS resource types any of which will do, and the permissions any of which allows it.
 
