@@ -26,14 +26,15 @@ import { meetsTags } from "../rules/tag-expressions.ts";
 import { checkedTags, type Tags } from "../rules/tags.ts";
 import { type Rehydration, tierAt } from "../rules/tiers.ts";
 import { fetchSource, sizeOf, sourceAskOf } from "../service/from-url.ts";
-import { changedNow } from "../service/resource.ts";
+import { changedHeaders, changedNow } from "../service/resource.ts";
 import { copies, uncommitted } from "../store/keys.ts";
 import type { BlobRecord, CopyState, HttpHeaders, Piece } from "../store/records.ts";
 import { dropBlocks } from "../store/sweep.ts";
 import { stateHeaders } from "./blob-headers.ts";
 import { newBlobOf, overwrite, priorityOf } from "./block-blob.ts";
+import { refuseIncremental } from "./history.ts";
 import { blobPlace } from "./place.ts";
-import { type BlobPlace, putBlobRecord, theBlob } from "./resource.ts";
+import { type BlobPlace, isCurrent, putBlobRecord, theBlob } from "./resource.ts";
 
 const SYNC_SIZE_MAX = 256 * 1024 * 1024;
 
@@ -95,13 +96,12 @@ export const copyBlob = createOperation({
   async prepare(request, input: CopyInput, around) {
     const own = await ownSource(request, input.url, around);
     if (own !== undefined) return noBody;
-    if (input.ifTags !== undefined) {
-      throw new StorageError("UnsupportedHeader", { HeaderName: "x-ms-source-if-tags" });
-    }
+    refuseTagCondition(input);
+    const copiedTags = await sourceTags(request, around);
     const source = await around.sources.open(sourceAskOf(request, "HEAD", false), request);
     source.close();
     sizeOf(source);
-    return { ...noBody, source };
+    return { ...noBody, source, ...(copiedTags === undefined ? {} : { copiedTags }) };
   },
   async apply(call) {
     const { tx, request, found, input, received, around } = call;
@@ -129,20 +129,31 @@ export const copyBlobFromUrl = createOperation({
     const own = await ownSource(request, input.url, around);
     const isChecked = request.header("x-ms-source-content-md5") !== undefined;
     if (own !== undefined && !isChecked) return noBody;
-    return fetchSource(request, around, { sizeMax: SYNC_SIZE_MAX, withRange: false });
+    if (own === undefined) refuseTagCondition(input);
+    const copiedTags = own === undefined ? await sourceTags(request, around) : undefined;
+    const sizes = { sizeMax: SYNC_SIZE_MAX, withRange: false };
+    const received = await fetchSource(request, around, sizes);
+    if (own === undefined) {
+      return { ...received, ...(copiedTags === undefined ? {} : { copiedTags }) };
+    }
+    // The copy shares the bytes of its source; those that were fetched have served for the sum.
+    around.contents.discard(received.staged);
+    return { ...received, staged: noBody.staged };
   },
   async apply(call) {
     const { tx, found, input, received, request, around } = call;
     const own = around.sources.local(input.url, request);
-    if (received.source === undefined && own !== undefined) {
-      return copiedHere(call, own, { sizeMax: SYNC_SIZE_MAX });
-    }
+    if (own?.service === "blob") return copiedHere(call, own, { sizeMax: SYNC_SIZE_MAX });
     if (found !== undefined && found.type !== "BlockBlob")
       throw new StorageError("InvalidBlobType");
     const source = received.source as NonNullable<Received["source"]>;
+    if ((source.header("x-ms-blob-type") ?? "BlockBlob") !== "BlockBlob") {
+      throw new StorageError("InvalidSourceBlobType");
+    }
     const size = received.staged.size;
     const record = await writtenCopy(call, {
       ...facts(source),
+      ...(received.copiedTags === undefined ? {} : { tags: received.copiedTags }),
       type: "BlockBlob",
       size,
       content: around.contents.made(
@@ -151,10 +162,20 @@ export const copyBlobFromUrl = createOperation({
       ),
       copy: finished(copyState(call, size), tx.now),
     });
-    const headers = { "Content-MD5": received.md5, "x-ms-content-crc64": received.crc64 };
-    return copyReply(record, headers);
+    return copyReply(record, sumHeaders(received));
   },
 });
+
+const sumHeaders = ({ md5, crc64 }: Received) => ({
+  "Content-MD5": md5,
+  "x-ms-content-crc64": crc64,
+});
+
+/** Only a source of ours can be asked for tags and read in one transaction. */
+function refuseTagCondition({ ifTags }: CopyInput): void {
+  if (ifTags === undefined) return;
+  throw new StorageError("UnsupportedHeader", { HeaderName: "x-ms-source-if-tags" });
+}
 
 /** A copy may take long, so whoever holds its destination must hold it without end (SEMANTICS b.3). */
 function refuseFiniteLease(found: BlobRecord | undefined, now: Instant): void {
@@ -203,15 +224,25 @@ async function copiedHere(
   own: LocalSource,
   { sizeMax }: { sizeMax?: number } = {},
 ): Promise<Reply> {
-  const { tx, found, input, around } = call;
-  const source = (await foundSource(tx, own, around))?.found;
-  if (source === undefined) {
+  const { tx, place, found, input, received, around } = call;
+  const from = await foundSource(tx, own, around);
+  const source = from?.found;
+  if (from === undefined || source === undefined) {
     const Reason = "The source does not exist.";
     throw new StorageError("CannotVerifyCopySource", { Reason }, 404);
   }
   refuseSource(source, input);
+  if (isCurrent(from.place)) refuseIncremental(source);
+  const summed = received.source?.header("etag");
+  if (summed !== undefined && summed !== changedHeaders(source).ETag) {
+    const Reason = "The source changed while it was read.";
+    throw new StorageError("CannotVerifyCopySource", { Reason }, 409);
+  }
+  const isArchived = tierAt(source, tx.now).tier === "Archive";
+  if (isArchived && from.place.account !== place.account) throw new StorageError("BlobArchived");
   if (sizeMax !== undefined) {
     if (source.type !== "BlockBlob") throw new StorageError("InvalidSourceBlobType");
+    if (isArchived) throw new StorageError("BlobArchived"); // such a copy is done at once
     if (source.size > sizeMax) {
       const Reason = "The source is too large.";
       throw new StorageError("CannotVerifyCopySource", { Reason }, 409);
@@ -226,17 +257,17 @@ async function copiedHere(
   const record = await writtenCopy(call, {
     ...had,
     content: await around.contents.copied(tx, source.content),
-    ...(isSealed(source, input) ? { sealed: true as const } : {}),
+    ...(isSealed(source.type, source.sealed === true, input) ? { sealed: true as const } : {}),
     ...(input.copiesTags && source.tags !== undefined ? { tags: source.tags } : {}),
     ...rehydrated(source, call),
     copy: finished(copyState(call, source.size), tx.now),
   });
-  return copyReply(record);
+  return copyReply(record, sumHeaders(received));
 }
 
 /** Whether a copy is sealed: as its source is, unless the request says otherwise; other types never are. */
-const isSealed = ({ type, sealed }: BlobRecord, { seal }: CopyInput): boolean =>
-  type === "AppendBlob" && (seal ?? sealed === true);
+const isSealed = (type: BlobRecord["type"], wasSealed: boolean, { seal }: CopyInput): boolean =>
+  type === "AppendBlob" && (seal ?? wasSealed);
 
 /** What a copy has from its source: all but what is the place's own, or is said anew. */
 export function carried(source: BlobRecord) {
@@ -268,11 +299,11 @@ function refuseSource(source: BlobRecord, { conditions, ifTags }: CopyInput): vo
   }
 }
 
-/** An archived blob can be copied only into another tier of its account, and takes its time to get there. */
-function rehydrated(source: BlobRecord, { tx, input, around, place, request }: CopyCall) {
+/** An archived blob can be copied only into a tier that is named, and takes its time to get there. */
+function rehydrated(source: BlobRecord, { tx, input, around }: CopyCall) {
   if (tierAt(source, tx.now).tier !== "Archive") return {};
   if (input.tier === undefined) throw new StorageError("BlobArchived");
-  if (input.tier === "Archive" || place.account !== request.account) return {};
+  if (input.tier === "Archive") return {};
   const rehydration: Rehydration = {
     to: input.tier,
     priority: input.priority,
@@ -292,6 +323,9 @@ async function writtenCopy(call: CopyCall, copied: Copied): Promise<BlobRecord> 
     await dropBlocks(tx, around.contents, container, name);
   }
   const { metadata, tags, tier, encryptionScope, held } = input;
+  if (tier !== undefined && copied.type !== "BlockBlob") {
+    throw new StorageError("AccessTierNotSupportedForBlobType");
+  }
   const { rehydration, ...rest } = copied;
   const record = await overwrite(call, found, {
     ...rest,
@@ -365,17 +399,22 @@ function emptyPages(
 
 /** An append blob knows of how many blocks it was made. */
 function emptyAppends(
-  { tx, around }: CopyCall,
+  { tx, input, around }: CopyCall,
   { header }: NonNullable<Received["source"]>,
-): Pick<BlobRecord, "content" | "blockCount"> {
+): Pick<BlobRecord, "content" | "blockCount" | "sealed"> {
+  const wasSealed = header("x-ms-blob-sealed") === "true";
   const count = Number(header("x-ms-blob-committed-block-count") ?? 1);
   const blockCount = Number.isSafeInteger(count) && count > 0 ? count : 1;
-  return { content: around.contents.sparse.create(tx), blockCount };
+  return {
+    content: around.contents.sparse.create(tx),
+    blockCount,
+    ...(isSealed("AppendBlob", wasSealed, input) ? { sealed: true as const } : {}),
+  };
 }
 
 /** Begins a copy from elsewhere: the blob is there, empty, until the copier has filled it. */
 async function begunCopy(call: CopyCall, source: NonNullable<Received["source"]>): Promise<Reply> {
-  const { tx, request, place, found, input, around } = call;
+  const { tx, request, place, found, input, received, around } = call;
   const sent = source.header("x-ms-blob-type");
   const type = (["PageBlob", "AppendBlob"] as const).find((name) => name === sent) ?? "BlockBlob";
   if (found !== undefined && found.type !== type) throw new StorageError("InvalidBlobType");
@@ -387,6 +426,7 @@ async function begunCopy(call: CopyCall, source: NonNullable<Received["source"]>
     content: { pieces: [] },
     ...(type === "PageBlob" ? emptyPages(call, source, copy.total) : {}),
     ...(type === "AppendBlob" ? emptyAppends(call, source) : {}),
+    ...(received.copiedTags === undefined ? {} : { tags: received.copiedTags }),
     copy,
   });
   const etag = source.header("etag");

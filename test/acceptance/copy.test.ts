@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -110,6 +111,65 @@ describe("copies within the server", () => {
     assert.equal(await text("sync-block"), "3456");
   });
 
+  test("Copy Blob From URL: a source whose sum is checked keeps its blocks and tags, and is judged as any other", async () => {
+    const source = container.getBlockBlobClient("checked-source");
+    await source.stageBlock(btoa("block-1"), "0123456789", 10);
+    await source.commitBlockList([btoa("block-1")], { tags: { a: "b" } });
+    const sourceContentMD5 = createHash("md5").update("0123456789").digest();
+    const copy = container.getBlockBlobClient("checked-copy");
+    const sum = { sourceContentMD5, copySourceTags: "COPY" } as const;
+    const done = await copy.syncCopyFromURL(source.url, sum);
+    assert.deepEqual(Buffer.from(done.contentMD5 ?? []), sourceContentMD5);
+    assert.equal(await text("checked-copy"), "0123456789");
+    assert.deepEqual((await copy.getTags()).tags, { a: "b" });
+    const { committedBlocks = [] } = await copy.getBlockList("committed");
+    assert.deepEqual(committedBlocks, [{ name: btoa("block-1"), size: 10 }]);
+    const page = container.getPageBlobClient("checked-pages");
+    await page.create(512);
+    const refused = async (url: string, md5: Uint8Array, more: Record<string, string> = {}) => {
+      const headers = {
+        "x-ms-copy-source": url,
+        "x-ms-requires-sync": "true",
+        "x-ms-source-content-md5": Buffer.from(md5).toString("base64"),
+        ...more,
+      };
+      const { status, code } = await send(server, { method: "PUT", path: "/copies/no", headers });
+      return `${status} ${code}`;
+    };
+    const tags = { "x-ms-source-if-tags": "a='c'" };
+    assert.equal(await refused(source.url, sourceContentMD5, tags), "412 SourceConditionNotMet");
+    const zeros = createHash("md5").update(Buffer.alloc(512)).digest();
+    assert.equal(await refused(page.url, zeros), "409 InvalidSourceBlobType");
+    assert.equal(await refused(source.url, zeros), "400 Md5Mismatch");
+  });
+
+  test("a tier is for block blobs: a copy of pages or appends refuses one", async () => {
+    const page = container.getPageBlobClient("tierless-pages");
+    await page.create(512);
+    const append = container.getAppendBlobClient("tierless-appends");
+    await append.create();
+    for (const source of [page, append]) {
+      const headers = { "x-ms-copy-source": source.url, "x-ms-access-tier": "Cool" };
+      const reply = await send(server, { method: "PUT", path: "/copies/tierless", headers });
+      assert.deepEqual([reply.status, reply.code], [400, "AccessTierNotSupportedForBlobType"]);
+    }
+  });
+
+  test("an archived source is copied to a tier that is named, but not at once", async () => {
+    const source = container.getBlockBlobClient("archived");
+    await source.upload("x", 1, { tier: "Archive" });
+    const copied = async (headers: Record<string, string>) => {
+      const all = { "x-ms-copy-source": source.url, ...headers };
+      const path = "/copies/from-archive";
+      const { status, code } = await send(server, { method: "PUT", path, headers: all });
+      return `${status} ${code}`;
+    };
+    const hot = { "x-ms-access-tier": "Hot" };
+    assert.equal(await copied({}), "409 BlobArchived");
+    assert.equal(await copied({ ...hot, "x-ms-requires-sync": "true" }), "409 BlobArchived");
+    assert.equal(await copied(hot), "202 undefined");
+  });
+
   test("conditions on the source fail with 412 SourceConditionNotMet", async () => {
     const source = container.getBlockBlobClient("conditions");
     await source.upload("x", 1);
@@ -179,6 +239,39 @@ describe("copies from elsewhere", () => {
     await poller.pollUntilDone();
     assert.equal(await text("remote"), "0123456789");
     assert.equal((await copy.getProperties()).contentType, "text/x");
+    other.close();
+  });
+
+  test("a sealed append blob is copied sealed unless the request says otherwise, and tags come along when asked for", async () => {
+    const [other, url] = await elsewhere((request, reply) => {
+      if (request.url?.includes("comp=tags")) {
+        const tag = "<Tag><Key>a</Key><Value>b</Value></Tag>";
+        return void reply.end(`<Tags><TagSet>${tag}</TagSet></Tags>`);
+      }
+      const facts = { "x-ms-blob-type": "AppendBlob", "x-ms-blob-sealed": "true" };
+      reply.writeHead(200, { "Content-Length": 3, ETag: '"e"', ...facts });
+      reply.end(request.method === "HEAD" ? "" : "abc");
+    });
+    for (const [name, headers, isSealed] of [
+      ["sealed", { "x-ms-copy-source-tag-option": "COPY" }, true],
+      ["opened", { "x-ms-seal-blob": "false" }, undefined],
+    ] as const) {
+      const begun = await send(server, {
+        method: "PUT",
+        path: `/copies/${name}`,
+        headers: { "x-ms-copy-source": url, ...headers },
+      });
+      assert.equal(begun.status, 202, begun.text);
+      const copy = container.getAppendBlobClient(name);
+      let properties = await copy.getProperties();
+      while (properties.copyStatus === "pending") properties = await copy.getProperties();
+      assert.deepEqual([properties.copyStatus, properties.isSealed], ["success", isSealed]);
+      assert.equal(properties.tagCount, name === "sealed" ? 1 : undefined);
+      assert.equal(await text(name), "abc");
+    }
+    const sync = { "x-ms-copy-source": url, "x-ms-requires-sync": "true" };
+    const pages = await send(server, { method: "PUT", path: "/copies/no", headers: sync });
+    assert.deepEqual([pages.status, pages.code], [409, "InvalidSourceBlobType"]);
     other.close();
   });
 
