@@ -9,6 +9,7 @@ import {
   type Request,
   theService,
 } from "../http/operation.ts";
+import { parseAddress } from "../http/parse.ts";
 import { errorReply } from "../http/reply.ts";
 import { invalidHeader, missingHeader, StorageError } from "../rules/errors.ts";
 import { blobPlace } from "./place.ts";
@@ -96,12 +97,10 @@ const innerOf = ({ method, url, headers }: Part, request: Request): InnerRequest
 });
 
 /** A part of a container's batch may name only that container's blobs. */
-function refuseElsewhere({ url }: Part, request: Request, container: string): void {
-  const { pathname } = new URL(url, request.endpoint);
-  const prefix = new URL(request.endpoint).pathname;
-  const path = pathname.startsWith(prefix) ? pathname.slice(prefix.length) : pathname.slice(1);
-  const [name] = blobPlace(path.split("/").map(decodeURIComponent), new Map()).names;
-  if (name !== container) throw new StorageError("InvalidInput");
+function refuseElsewhere(part: Part, request: Request, container: string): void {
+  const { account, segments } = parseAddress(innerOf(part, request).message, false);
+  const [name] = blobPlace(segments, new Map()).names;
+  if (account !== request.account || name !== container) throw new StorageError("InvalidInput");
 }
 
 function partText(

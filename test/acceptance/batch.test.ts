@@ -100,6 +100,27 @@ for (const [what, type, body, status, code] of refused) {
   });
 }
 
+for (const [what, url] of [
+  ["escapes that are none", "/batches/%zz"],
+  ["no path", "//"],
+  ["no host", "http://["],
+  ["another container", "/others/x"],
+  ["dots that lead elsewhere", "/../other/batches/x"],
+] as const) {
+  test(`Blob Batch: a part of a container's batch with ${what} is refused with 400, by itself`, async () => {
+    const body = `${part(`DELETE /${server.account}${url} HTTP/1.1`)}${part(`DELETE ${url} HTTP/1.1`)}--b--`;
+    const reply = await send(server, {
+      method: "POST",
+      path: "/batches",
+      query: { restype: "container", comp: "batch" },
+      headers: { "content-type": "multipart/mixed; boundary=b" },
+      body,
+    });
+    const statuses = [...reply.text.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map(([, status]) => status);
+    assert.deepEqual([reply.status, statuses], [202, ["400", "400"]]);
+  });
+}
+
 test("Blob Batch: a part that is not authorized is refused by itself", async () => {
   await put("guarded");
   const body = `${part(`DELETE /${server.account}/batches/guarded HTTP/1.1`)}--b--`;
