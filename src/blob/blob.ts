@@ -89,7 +89,7 @@ export const getBlob = readOperation({
     }
     if (sum !== undefined && range.count > RANGE_SUM_MAX) throw invalidHeader(name, "true");
     const body = await contents.open(tx, found.content, range, request.customerKey?.key);
-    const whole = asked === undefined;
+    const whole = asked === undefined || size === 0; // no Content-Range can tell of no bytes
     const headers: Record<string, HeaderValue> = {
       ...blobHeaders(found, tx.now, place),
       "Content-Length": range.count,
@@ -344,7 +344,7 @@ async function deletedCurrent(call: DeleteCall) {
 }
 
 /** Ends the time in which a deleted snapshot or version could be restored ("Delete Blob", deletetype). */
-async function deletedForGood({ tx, place, around }: Pick<DeleteCall, "tx" | "place" | "around">) {
+async function deletedForGood({ tx, request, place, around }: DeleteCall) {
   const { account, container, name, snapshot, version } = place;
   const setting = (await services.get(tx, account, "blob"))?.deleteRetention;
   const kind = snapshot === undefined ? versions : snapshots;
@@ -354,6 +354,7 @@ async function deletedForGood({ tx, place, around }: Pick<DeleteCall, "tx" | "pl
   if (at === undefined || !found?.deleted || !setting?.allowPermanentDelete) {
     throw new StorageError("PermanentDeleteNotAllowed");
   }
+  refuse(failedCondition(request.conditions, found, "write"));
   await around.contents.release(tx, found.content);
   kind.delete(tx, container, name, at);
   return deleted(true);

@@ -200,7 +200,7 @@ export const getFile = readOperation({
       throw invalidHeader("x-ms-range-get-content-md5", "true");
     }
     const body = await contents.open(tx, found.content, range);
-    const isWhole = asked === undefined;
+    const isWhole = asked === undefined || size === 0; // no Content-Range can tell of no bytes
     const headers: Record<string, HeaderValue> = {
       ...fileHeaders(found, place, tx.now),
       "Accept-Ranges": "bytes",

@@ -66,6 +66,12 @@ test("Get Blob: a range of an empty blob gives 416", async () => {
   b.assertReply(await b.getBlob(server, "/reads/empty", { headers }), 416, "InvalidRange");
 });
 
+test("Get Blob: the first byte of an empty blob is the whole of it, and no Content-Range tells of it", async () => {
+  const headers = { range: "bytes=0-0" };
+  const reply = b.assertReply(await b.getBlob(server, "/reads/empty", { headers }), 200);
+  assert.deepEqual([reply.text, reply.headers["content-range"]], ["", undefined]);
+});
+
 test("Get Blob: ranges of 5 MiB are the bytes of that place", async () => {
   for (const [from, to] of [
     [0, 0],

@@ -173,6 +173,8 @@ suite("Get File", () => {
     assert.equal((await get(path, sum)).headers["content-md5"], md5("234"));
     answered(await get(path, { "x-ms-range-get-content-md5": "true" }), 400, "InvalidHeaderValue");
     answered(await get(path, { "x-ms-range": "bytes=10-" }), 416, "InvalidRange");
+    const empty = answered(await get(await file(0, ""), { range: "bytes=0-0" }), 200);
+    assert.equal(empty.headers["content-range"], undefined);
   });
 
   test("a stored sum is given with the whole, and apart from a range", async () => {

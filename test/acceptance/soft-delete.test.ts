@@ -479,7 +479,10 @@ suite("deletetype=permanent", () => {
     for (const query of kinds) b.assertReply(await remove(versioned, path, query), 409);
     await keepDeleted(versioned, 7, true);
     try {
+      const headers = { "if-match": '"0x1"' };
       for (const query of kinds) {
+        const call = { query: { ...permanent, ...query }, headers };
+        b.assertReply(await b.deleteBlob(versioned, path, call), 412, "ConditionNotMet");
         assert.equal(isPermanent(b.assertReply(await remove(versioned, path, query), 202)), "true");
         b.assertReply(await remove(versioned, path, query), 404, "BlobNotFound");
       }
