@@ -1,5 +1,7 @@
+import { parseBase64 } from "../base/bytes.ts";
 import { httpDate, type Instant, tickText } from "../base/time.ts";
 import type { HeaderValue, Request } from "../http/operation.ts";
+import { StorageError } from "../rules/errors.ts";
 import { leaseAt, leaseProperties } from "../rules/lease.ts";
 import { INFERRED_TIER, tierAt } from "../rules/tiers.ts";
 import { changedHeaders, metadataHeaders } from "../service/resource.ts";
@@ -7,18 +9,23 @@ import type { BlobRecord, CopyState, HttpHeaders } from "../store/records.ts";
 import { type BlobPlace, isCurrent } from "./resource.ts";
 
 const DEFAULT_TYPE = "application/octet-stream";
+const MD5_SIZE = 16;
 
 /** The six HTTP properties of a request, each from its `x-ms-blob-` header, else from the standard one. */
 export function httpHeadersOf(request: Request, standardToo: boolean): HttpHeaders {
   const value = (name: string) =>
     request.header(`x-ms-blob-${name}`) ?? (standardToo ? request.header(name) : undefined);
+  const contentMd5 = request.header("x-ms-blob-content-md5");
+  if (contentMd5 && parseBase64(contentMd5)?.length !== MD5_SIZE) {
+    throw new StorageError("InvalidMd5");
+  }
   const given: Record<string, string | undefined> = {
     contentType: value("content-type") ?? (standardToo ? DEFAULT_TYPE : undefined),
     contentEncoding: value("content-encoding"),
     contentLanguage: value("content-language"),
     contentDisposition: value("content-disposition"),
     cacheControl: value("cache-control"),
-    contentMd5: request.header("x-ms-blob-content-md5"),
+    contentMd5,
   };
   return Object.fromEntries(Object.entries(given).filter(([, text]) => text));
 }

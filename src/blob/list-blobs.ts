@@ -3,7 +3,7 @@ import { httpDate, type Instant, tickText } from "../base/time.ts";
 import { element, escapeXml, isBeyondXml, XML_DECLARATION } from "../base/xml.ts";
 import type { ReadTx } from "../engine/engine.ts";
 import { readOperation } from "../http/operation.ts";
-import { invalidQuery } from "../rules/errors.ts";
+import { invalidQuery, StorageError } from "../rules/errors.ts";
 import { leaseAt, leaseProperties } from "../rules/lease.ts";
 import { INFERRED_TIER, tierAt } from "../rules/tiers.ts";
 import {
@@ -45,6 +45,10 @@ export const listBlobs = readOperation({
     const delimiter = request.query.get("delimiter") ?? "";
     if (delimiter !== "" && include.has("snapshots")) {
       throw invalidQuery("include", request.query.get("include") ?? "");
+    }
+    // It parts files from directories, and only accounts with a hierarchical namespace have those.
+    if (request.query.get("showonly")) {
+      throw new StorageError("UnsupportedQueryParameter", { QueryParameterName: "showonly" });
     }
     const startFrom = request.query.get("startfrom");
     return {

@@ -300,6 +300,13 @@ test("parseRequest(): reads lease id, conditions and snapshot", () => {
   assert.equal(typeof request.snapshot, "bigint");
 });
 
+test("parseRequest(): `include` may be sent once for each value, other parameters with one value only", () => {
+  const request = read("/abc/c?include=snapshots&include=metadata&comp=list&COMP=list");
+  assert.equal(request.query.get("include"), "snapshots,metadata");
+  assert.equal(request.query.get("comp"), "list");
+  assert.throws(() => read("/abc/c?prefix=a&prefix=b"), { code: "InvalidQueryParameterValue" });
+});
+
 test("parseRequest(): a snapshot that is no time is refused", () =>
   assert.throws(() => read("/abc/c/b?snapshot=yesterday"), { code: "InvalidQueryParameterValue" }));
 

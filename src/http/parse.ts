@@ -142,7 +142,13 @@ export function parseRequest(
   const { headers } = incoming;
   const header = (name: string): string | undefined => headers[name];
   const query = new Map<string, string>();
-  for (const [name, value] of address.parameters) if (!query.has(name)) query.set(name, value);
+  for (const [name, value] of address.parameters) {
+    const before = query.get(name);
+    if (before === undefined) query.set(name, value);
+    // Authorize with Shared Key shows `include` sent once for each of its values.
+    else if (name === "include") query.set(name, `${before},${value}`);
+    else if (before !== value) throw invalidQuery(name, value, "It was sent with two values.");
+  }
   const timeout = query.get("timeout");
   if (timeout !== undefined && !/^\d{1,9}$/.test(timeout)) throw invalidQuery("timeout", timeout);
   const { level, names } = service.place(address.segments, query);
@@ -182,7 +188,7 @@ const KEY_HEADERS = ["key", "key-sha256", "algorithm"].map((name) => `x-ms-encry
 /** A customer's key comes with its sum and its algorithm, all or none of them. */
 function customerKeyOf(header: (name: string) => string | undefined): CustomerKey | undefined {
   const [key, sha256, algorithm] = KEY_HEADERS.map(header);
-  if (key === undefined && sha256 === undefined) return undefined;
+  if (key === undefined && sha256 === undefined && algorithm === undefined) return undefined;
   if (key === undefined) throw missingHeader("x-ms-encryption-key");
   if (sha256 === undefined) throw missingHeader("x-ms-encryption-key-sha256");
   if (algorithm === undefined) throw missingHeader("x-ms-encryption-algorithm");

@@ -187,6 +187,8 @@ suite("Conditions", () => {
 suite("Put Blob", () => {
   const md5 = createHash("md5").update("text").digest("base64");
   const crc64 = Buffer.alloc(8).toString("base64");
+  const keptMd5 = { "x-ms-blob-content-md5": id(15) };
+  const PAGES = { "x-ms-blob-type": "PageBlob", "x-ms-blob-content-length": "512" };
   refused([
     ["no blob type", put("/bad/new", {}, {}, "text"), "400 MissingRequiredHeader"],
     ["an unknown blob type", putBlob({ "x-ms-blob-type": "Blob" }), HEADER],
@@ -205,6 +207,26 @@ suite("Put Blob", () => {
       "the MD5 of something else on a block",
       put("/bad/new", { comp: "block", blockid: id(4) }, { "content-md5": id(16) }, "text"),
       "400 Md5Mismatch",
+    ],
+    [
+      "an MD5 to be kept that is none, on a page blob",
+      put("/bad/new", {}, { ...PAGES, ...keptMd5 }),
+      "400 InvalidMd5",
+    ],
+    [
+      "an MD5 to be kept that is none, on an append blob",
+      put("/bad/new", {}, { "x-ms-blob-type": "AppendBlob", ...keptMd5 }),
+      "400 InvalidMd5",
+    ],
+    [
+      "an MD5 to be kept that is none, on a block list",
+      put("/bad/new", { comp: "blocklist" }, keptMd5, "<BlockList/>"),
+      "400 InvalidMd5",
+    ],
+    [
+      "an MD5 to be kept that is none, as a property",
+      put("/bad/b", { comp: "properties" }, keptMd5),
+      "400 InvalidMd5",
     ],
     ["a metadata name with a dash", putBlob({ "x-ms-meta-a-b": "1" }), "400 InvalidMetadata"],
     ["a metadata name with a digit first", putBlob({ "x-ms-meta-1a": "1" }), "400 InvalidMetadata"],

@@ -95,6 +95,11 @@ suite("List Blobs", () => {
     ["an unknown include among known ones", list({ include: "metadata,everything" }), QUERY],
     ["a marker that nobody gave out", list({ marker: "!!!" }), `${QUERY} or 400 OutOfRangeInput`],
     ["a delimiter beside snapshots", list({ delimiter: "/", include: "snapshots" }), QUERY],
+    [
+      "showonly, which asks for directories",
+      list({ showonly: "files" }),
+      "400 UnsupportedQueryParameter",
+    ],
   ]);
 });
 

@@ -149,6 +149,7 @@ const broken: [what: string, headers: Record<string, string>, code: string][] = 
   ],
   ["another algorithm", { ...mine, "x-ms-encryption-algorithm": "DES" }, "InvalidHeaderValue"],
   ["no sum", { "x-ms-encryption-key": key.encryptionKey }, "MissingRequiredHeader"],
+  ["nothing but its algorithm", { "x-ms-encryption-algorithm": "AES256" }, "MissingRequiredHeader"],
 ];
 for (const [what, headers, code] of broken) {
   test(`a customer's key with ${what} is refused`, async () => {
