@@ -1,6 +1,6 @@
 import { ownerOf } from "../auth/caller.ts";
 import type { Log } from "../base/log.ts";
-import type { Engine } from "../engine/engine.ts";
+import type { Engine, WriteTx } from "../engine/engine.ts";
 import type { Surroundings } from "../http/operation.ts";
 import { StorageError } from "../rules/errors.ts";
 import { BackgroundCopies } from "../service/copies.ts";
@@ -61,7 +61,10 @@ export class Copier {
       const staged = await this.#fetched(key, copy, isAborted);
       const done = await engine.write(async (tx) => {
         const found = pendingCopy(await blobs.get(tx, ...key), copy.id);
-        if (found === undefined) return false;
+        if (found === undefined) {
+          await forget(tx, key, copy);
+          return false;
+        }
         const content = await contents.filled(tx, found.content, staged);
         const state: CopyState = { ...found.copy, status: "success", done: staged.size };
         const record: BlobRecord = {
@@ -79,8 +82,9 @@ export class Copier {
       });
       if (!done) contents.discard(staged);
     } catch (error) {
-      if (error instanceof Aborted || isAborted.aborted) return;
-      await this.#fail(key, copy, error);
+      if (isAborted.aborted) return;
+      if (error instanceof Aborted) await engine.write((tx) => forget(tx, key, copy));
+      else await this.#fail(key, copy, error);
     }
   }
 
@@ -129,16 +133,21 @@ export class Copier {
     });
   }
 
-  async #fail(key: Key, { id }: CopyRecord, error: unknown): Promise<void> {
+  async #fail(key: Key, copyRecord: CopyRecord, error: unknown): Promise<void> {
     const description = describe(error);
     await this.#options.engine.write(async (tx) => {
-      copies.delete(tx, ...key);
-      const found = pendingCopy(await blobs.get(tx, ...key), id);
+      await forget(tx, key, copyRecord);
+      const found = pendingCopy(await blobs.get(tx, ...key), copyRecord.id);
       if (found === undefined) return;
       const copy: CopyState = { ...found.copy, status: "failed", completedAt: tx.now, description };
       blobs.put(tx, key, { ...found, ...changedNow(tx), copy });
     });
   }
+}
+
+/** Takes a copy off those that wait: its blob may be gone, and another copy to the same name may have begun. */
+async function forget(tx: WriteTx, key: Key, { id }: CopyRecord): Promise<void> {
+  if ((await copies.get(tx, ...key))?.id === id) copies.delete(tx, ...key);
 }
 
 /** Thrown where a copy takes longer than Azure lets one take. */

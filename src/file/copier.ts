@@ -1,6 +1,6 @@
 import { ownerOf } from "../auth/caller.ts";
 import type { Log } from "../base/log.ts";
-import type { Engine, WriteTx } from "../engine/engine.ts";
+import type { Engine, ReadTx, WriteTx } from "../engine/engine.ts";
 import type { Surroundings } from "../http/operation.ts";
 import { StorageError } from "../rules/errors.ts";
 import { BackgroundCopies } from "../service/copies.ts";
@@ -21,6 +21,9 @@ export type CopierOptions = {
 /** So many bytes are fetched before they are put into the file and told of. */
 const BATCH_SIZE = 32 * 1024 * 1024;
 
+/** So many copies that wait are looked at to find some that can go on. */
+const LOOKED_AT = 1000;
+
 type Key = readonly [share: bigint, file: bigint];
 /** Thrown where a copy is not wanted any more. */
 class Aborted extends Error {}
@@ -40,7 +43,7 @@ export class FileCopier {
       engine,
       log,
       isWanted: async (tx, key) => (await fileCopies.get(tx, ...key)) !== undefined,
-      waiting: (tx, limit) => fileCopies.walk(tx, [], { limit }),
+      waiting,
       make: (key, value, isAborted) => this.#copy(key, value, isAborted),
     });
   }
@@ -150,6 +153,19 @@ export class FileCopier {
       await save(change, found, { ...record, size, copy });
     });
   }
+}
+
+/** Copies into shares that are there; those into a deleted one wait until it is restored or goes for good. */
+async function waiting(tx: ReadTx, limit: number) {
+  const rows = await fileCopies.walk(tx, [], { limit: LOOKED_AT });
+  const there: typeof rows = [];
+  for (const row of rows) {
+    const { account, shareName } = row.value;
+    const share = await findShare(tx, account, shareName, undefined);
+    if (share?.id === row.key[0]) there.push(row);
+    if (there.length === limit) break;
+  }
+  return there;
 }
 
 /** A stream of which parts are taken one after another. */

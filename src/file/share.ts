@@ -353,7 +353,7 @@ export const restoreShare = createOperation({
     }
     return tickOf(version);
   },
-  async apply({ tx, place, found, input: version }) {
+  async apply({ tx, place, found, input: version, around }) {
     if (found !== undefined) throw new StorageError("ShareAlreadyExists");
     const { account, name } = place;
     const deleted = await deletedShares.get(tx, account, name, version);
@@ -362,6 +362,7 @@ export const restoreShare = createOperation({
     }
     deletedShares.delete(tx, account, name, version);
     putShare(tx, place, deleted.share);
+    tx.afterCommit(() => around.copies.wake()); // copies into it have waited
     const headers = { ...changedHeaders(deleted.share), ...quotaHeader(deleted.share) };
     return { status: 201, headers };
   },

@@ -9,6 +9,7 @@ import {
   blobs,
   blocks,
   chunkFiles,
+  copies,
   deletedContainers,
   entities,
   garbage,
@@ -132,7 +133,9 @@ async function emptied(
   if (staged.length > 0) return false;
   const marks = await uncommitted.walk(tx, [id], { limit: BATCH });
   for (const { key } of marks) uncommitted.delete(tx, ...key);
-  return marks.length < BATCH;
+  const begun = await copies.walk(tx, [id], { limit: BATCH });
+  for (const { key } of begun) copies.delete(tx, ...key);
+  return marks.length < BATCH && begun.length < BATCH;
 }
 
 /** Takes some entities out of a deleted table; whether none is left in it. */
