@@ -11,11 +11,11 @@ import { describedBlob, overwrite } from "./block-blob.ts";
 import { carried, foundSource, ownSource } from "./copy.ts";
 import { theBlob } from "./resource.ts";
 
-/** The source of an incremental copy, which is always the same blob: its URL without the snapshot. */
+/** The source of an incremental copy, which is always the same blob, whatever snapshot and signature come with it. */
 function blobOf(url: URL): string {
   const blob = new URL(url);
-  blob.searchParams.delete("snapshot");
-  return withoutSignature(blob);
+  blob.search = "";
+  return blob.href;
 }
 
 /**

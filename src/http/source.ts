@@ -48,6 +48,7 @@ export function sourceUrlOf(request: Pick<Request, "header">): URL {
 
 /** A URL as it may be kept and shown: a signature in it would let every reader in. */
 export function withoutSignature(url: URL): string {
+  if (!url.searchParams.has("sig")) return url.href; // as it was sent: taking one out spells the others anew
   const shown = new URL(url);
   // Differs from Azure: the signature of a copy's source is left out where the source is shown.
   shown.searchParams.delete("sig");

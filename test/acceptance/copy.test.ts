@@ -7,7 +7,7 @@ import { after, before, describe, test } from "node:test";
 import { BlobServiceClient, type ContainerClient } from "@azure/storage-blob";
 import { FileSASPermissions, ShareServiceClient } from "@azure/storage-file-share";
 import { send } from "./raw.ts";
-import { startServer, type TestServer } from "./server.ts";
+import { at, startServer, type TestServer } from "./server.ts";
 
 let server: TestServer;
 let container: ContainerClient;
@@ -84,6 +84,7 @@ describe("copies within the server", () => {
     assert.equal(properties.contentType, "text/plain");
     assert.deepEqual(properties.metadata, { k: "v" });
     assert.equal(properties.copyProgress, "7/7");
+    assert.equal(properties.copySource, source.url);
     assert.equal(properties.tagCount, undefined);
     const { committedBlocks = [] } = await copy.getBlockList("committed");
     assert.deepEqual(
@@ -272,6 +273,56 @@ describe("copies from elsewhere", () => {
     const sync = { "x-ms-copy-source": url, "x-ms-requires-sync": "true" };
     const pages = await send(server, { method: "PUT", path: "/copies/no", headers: sync });
     assert.deepEqual([pages.status, pages.code], [409, "InvalidSourceBlobType"]);
+    other.close();
+  });
+
+  test("a copy into a deleted share waits until that is restored", async () => {
+    let finish = () => {};
+    const held = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    let gets = 0;
+    const [other, url] = await elsewhere((request, reply) => {
+      reply.writeHead(200, { "Content-Length": 3, ETag: '"e"' });
+      if (request.method === "HEAD") return void reply.end();
+      gets++;
+      void (gets === 1 ? held : Promise.resolve()).then(() => reply.end("abc"));
+    });
+    const service = ShareServiceClient.fromConnectionString(server.connectionString);
+    const policy = "<Enabled>true</Enabled><Days>1</Days>";
+    await send(at(server, "file"), {
+      method: "PUT",
+      path: "/",
+      query: { restype: "service", comp: "properties" },
+      body: `<StorageServiceProperties><ShareDeleteRetentionPolicy>${policy}</ShareDeleteRetentionPolicy></StorageServiceProperties>`,
+    });
+    const copied = async (share: string) => {
+      await service.getShareClient(share).create();
+      const file = service.getShareClient(share).rootDirectoryClient.getFileClient("f");
+      await file.startCopyFromURL(url);
+      return file;
+    };
+    const ended = async (file: Awaited<ReturnType<typeof copied>>) => {
+      for (;;) {
+        const { copyStatus } = await file.getProperties();
+        if (copyStatus !== "pending") return copyStatus;
+      }
+    };
+    const file = await copied("copied-to");
+    while (gets === 0) await new Promise((resolve) => setImmediate(resolve));
+    await service.getShareClient("copied-to").delete();
+    finish();
+    for (const share of ["other-a", "other-b"]) {
+      assert.equal(await ended(await copied(share)), "success");
+    }
+    assert.equal(gets, 3);
+    for await (const { name, version = "", deleted } of service.listShares({
+      includeDeleted: true,
+    })) {
+      if (deleted) await service.undeleteShare(name, version);
+    }
+    assert.equal(await ended(file), "success");
+    assert.equal(gets, 4);
     other.close();
   });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { BlobServiceClient, type ContainerClient } from "@azure/storage-blob";
+import { BlobSASPermissions, BlobServiceClient, type ContainerClient } from "@azure/storage-blob";
 import { startServer, type TestServer } from "./server.ts";
 
 const PAGE = 512;
@@ -47,7 +47,18 @@ test("Incremental Copy Blob: each copy leaves a snapshot with the source's bytes
   }
 });
 
-test("Incremental Copy Blob: the copy itself cannot be read or written", async () => {
+test("Incremental Copy Blob: the source is the same blob, whichever signature lets it be read", async () => {
+  const { blob, snapshots } = await source("signed", "ab");
+  const copy = container.getPageBlobClient("of-signed");
+  for (const [i, snapshot] of snapshots.entries()) {
+    const expiresOn = new Date(Date.now() + (i + 1) * 3_600_000);
+    const permissions = BlobSASPermissions.parse("r");
+    const url = await blob.withSnapshot(snapshot).generateSasUrl({ permissions, expiresOn });
+    assert.equal((await copy.startCopyIncremental(url)).copyStatus, "success");
+  }
+});
+
+test("Incremental Copy Blob: the copy itself cannot be read, written or copied", async () => {
   const { blob, snapshots } = await source("whole", "a");
   const copy = container.getPageBlobClient("locked");
   await copy.startCopyIncremental(blob.withSnapshot(snapshots[0] ?? "").url);
@@ -56,6 +67,8 @@ test("Incremental Copy Blob: the copy itself cannot be read or written", async (
   await assert.rejects(copy.uploadPages(page("x"), 0, PAGE), refused);
   await assert.rejects(copy.createSnapshot(), refused);
   await assert.rejects(copy.setMetadata({ a: "1" }), refused);
+  const further = container.getPageBlobClient("further");
+  await assert.rejects(further.beginCopyFromURL(copy.url), refused);
   await copy.delete({ deleteSnapshots: "include" });
 });
 
