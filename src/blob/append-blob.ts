@@ -23,6 +23,7 @@ import { changedBlob } from "./blob.ts";
 import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
 import { newBlobOf, overwrite, refuseArchived } from "./block-blob.ts";
 import { encryptedHeaders, keyNoted, refuseOtherKey } from "./customer-key.ts";
+import { refuseOtherScope } from "./encryption-scope.ts";
 import { refuseFixed } from "./history.ts";
 import { type BlobPlace, putBlobRecord, theBlob } from "./resource.ts";
 
@@ -88,6 +89,7 @@ async function appended(call: AppendCall): Promise<Reply> {
     throw new StorageError("InvalidBlobType");
   }
   refuseOtherKey(found.customerKey, request);
+  await refuseOtherScope(tx, place, input.encryptionScope);
   refuseFixed(found, tx.now);
   if (found.sealed) throw new StorageError("BlobIsSealed");
   const end = size + received.staged.size;

@@ -34,6 +34,7 @@ import type { BlobRecord, BlockRecord, Content, Piece } from "../store/records.t
 import { dropBlocks } from "../store/sweep.ts";
 import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
 import { encryptedHeaders, keyNoted, refuseOtherKey } from "./customer-key.ts";
+import { refuseOtherScope } from "./encryption-scope.ts";
 import { type Change, refusePending, replaceBlob, setAside } from "./history.ts";
 import { heldOf, noteHeld, refuseHold } from "./immutability.ts";
 import { type BlobPlace, theBlob } from "./resource.ts";
@@ -96,6 +97,7 @@ export async function overwrite(
 ): Promise<BlobRecord> {
   const { tx, around } = change;
   refuseHold(held, around.settings, tx.now);
+  await refuseOtherScope(tx, change.place, encryptionScope);
   if (held.immutability !== undefined || held.legalHold) await noteHeld(tx, change.place);
   const changed = changedNow(tx);
   // Another type of blob has other tiers, or none.
@@ -227,6 +229,7 @@ export async function keptBlock(call: BlockCall): Promise<Reply> {
   refuseOtherType(found);
   refusePending(found);
   refuseArchived(found, tx.now);
+  await refuseOtherScope(tx, place, input.encryptionScope);
   setAside(call);
   const mark = await uncommitted.get(tx, container, name);
   if (mark !== undefined && mark.idSize !== input.id.length) {

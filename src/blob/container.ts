@@ -43,6 +43,19 @@ function refusePublic({ account }: Request, { authority }: Surroundings, level: 
   }
 }
 
+/** The scope that blobs are to be in, and whether a request may name another one. */
+function scopeOf(request: Request) {
+  const name = "x-ms-deny-encryption-scope-override";
+  const encryptionScope = request.header("x-ms-default-encryption-scope");
+  const text = request.header(name);
+  const deny = text?.toLowerCase() ?? "false";
+  if (deny !== "true" && deny !== "false") throw invalidHeader(name, text ?? "");
+  if (deny === "true" && encryptionScope === undefined) {
+    throw missingHeader("x-ms-default-encryption-scope");
+  }
+  return { encryptionScope, denyScopeOverride: deny === "true" };
+}
+
 export const createContainer = createOperation({
   name: "Create Container",
   match: { method: "PUT", on: "container", restype: "container" },
@@ -52,9 +65,7 @@ export const createContainer = createOperation({
   input: (request) => ({
     metadata: metadataOf(request),
     publicAccess: publicAccessOf(request),
-    encryptionScope: request.header("x-ms-default-encryption-scope"),
-    denyScopeOverride:
-      request.header("x-ms-deny-encryption-scope-override")?.toLowerCase() === "true",
+    ...scopeOf(request),
   }),
   async apply({ tx, request, place, found, input, around }) {
     if (found !== undefined) throw new StorageError("ContainerAlreadyExists");

@@ -43,6 +43,7 @@ import { dropBlocks } from "../store/sweep.ts";
 import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
 import { describedBlob, overwrite, refuseArchived } from "./block-blob.ts";
 import { encryptedHeaders, keyNoted, refuseOtherKey } from "./customer-key.ts";
+import { refuseOtherScope } from "./encryption-scope.ts";
 import { refuseFixed, refuseIncremental } from "./history.ts";
 import { type BlobPlace, putBlobRecord, theBlob, visible } from "./resource.ts";
 
@@ -167,6 +168,7 @@ async function changePages(
 ): Promise<Record<string, HeaderValue>> {
   const content = pagesIn(found);
   refuseOtherKey(found.customerKey, request);
+  await refuseOtherScope(tx, place, input.encryptionScope);
   refuseIncremental(found);
   refuseFixed(found, tx.now);
   const { pages, sequence } = input;

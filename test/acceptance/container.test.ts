@@ -53,6 +53,29 @@ suite("Create Container", () => {
     });
   }
 
+  test("a container with a scope of its own lets a request name no other, if it says so", async () => {
+    const scope = "x-ms-default-encryption-scope";
+    const deny = "x-ms-deny-encryption-scope-override";
+    const refused = (headers: Record<string, string>) => on(freshName(), "PUT", "", { headers });
+    assertAnswer(await refused({ [scope]: "one", [deny]: "maybe" }), 400, "InvalidHeaderValue");
+    assertAnswer(await refused({ [deny]: "true" }), 400, "MissingRequiredHeader");
+    const strict = await made({ [scope]: "one", [deny]: "true" });
+    const open = await made({ [scope]: "one", [deny]: "false" });
+    const put = (container: string, name: string, query: Record<string, string> = {}) =>
+      send(server, {
+        method: "PUT",
+        path: `/${container}/b`,
+        query,
+        headers: { "x-ms-blob-type": "BlockBlob", "x-ms-encryption-scope": name },
+        body: "x",
+      });
+    const code = "RequestForbiddenByContainerEncryptionPolicy";
+    assertAnswer(await put(strict, "two"), 403, code);
+    assertAnswer(await put(strict, "two", { comp: "block", blockid: "AAAA" }), 403, code);
+    assertAnswer(await put(strict, "one"), 201);
+    assertAnswer(await put(open, "two"), 201);
+  });
+
   test("refuses a name that is taken", async () => {
     const name = await made({ "x-ms-meta-a": "1" });
     const reply = await on(name, "PUT", "", { headers: { "x-ms-meta-a": "2" } });
