@@ -1,5 +1,5 @@
 import type { Instant } from "../base/time.ts";
-import { childText, parseXml } from "../base/xml.ts";
+import { childText, parseXml, XmlError } from "../base/xml.ts";
 import type { ReadTx, WriteTx } from "../engine/engine.ts";
 import { parseConditions, tagCondition } from "../http/conditions.ts";
 import { IMMUTABILITY_HEADERS, SOURCE_CONDITION_HEADERS } from "../http/heeded.ts";
@@ -497,10 +497,21 @@ export async function sourceTags(
   } finally {
     source.close();
   }
-  const [set] = parseXml(Buffer.concat(parts)).children;
-  const pairs = (set?.children ?? []).map((tag): [string, string] => [
-    childText(tag, "Key") ?? "",
-    childText(tag, "Value") ?? "",
-  ]);
-  return checkedTags(pairs);
+  return tagsIn(Buffer.concat(parts));
+}
+
+/** The tags that a source told; one that is no blob tells something else. */
+function tagsIn(bytes: Buffer): Tags {
+  try {
+    const [set] = parseXml(bytes).children;
+    const pairs = (set?.children ?? []).map((tag): [string, string] => [
+      childText(tag, "Key") ?? "",
+      childText(tag, "Value") ?? "",
+    ]);
+    return checkedTags(pairs);
+  } catch (error) {
+    if (!(error instanceof XmlError || error instanceof StorageError)) throw error;
+    const Reason = "The source does not tell its tags.";
+    throw new StorageError("CannotVerifyCopySource", { Reason }, 409);
+  }
 }

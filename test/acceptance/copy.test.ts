@@ -276,6 +276,17 @@ describe("copies from elsewhere", () => {
     other.close();
   });
 
+  test("a source that does not tell its tags cannot be copied with them", async () => {
+    const [other, url] = await elsewhere((_request, reply) => void reply.end("no XML"));
+    for (const more of [{}, { "x-ms-requires-sync": "true" }, { "x-ms-blob-type": "BlockBlob" }]) {
+      const tags = { "x-ms-copy-source": url, "x-ms-copy-source-tag-option": "COPY" };
+      const headers = { ...tags, ...more };
+      const reply = await send(server, { method: "PUT", path: "/copies/untold", headers });
+      assert.deepEqual([reply.status, reply.code], [409, "CannotVerifyCopySource"]);
+    }
+    other.close();
+  });
+
   test("a copy into a deleted share waits until that is restored", async () => {
     let finish = () => {};
     const held = new Promise<void>((resolve) => {
