@@ -1,3 +1,4 @@
+import { parseBase64 } from "../base/bytes.ts";
 import type { Instant } from "../base/time.ts";
 import { childText, parseXml, XmlError } from "../base/xml.ts";
 import type { ReadTx, WriteTx } from "../engine/engine.ts";
@@ -20,7 +21,7 @@ import { isCovered, sourceUrlOf, withoutSignature } from "../http/source.ts";
 import { failedCondition } from "../rules/conditions.ts";
 import { invalidHeader, StorageError } from "../rules/errors.ts";
 import { available, leaseAt } from "../rules/lease.ts";
-import { noMetadata } from "../rules/metadata.ts";
+import { checkedMetadata, type Metadata, noMetadata } from "../rules/metadata.ts";
 import { PAGE_SIZE, sequenceNumber } from "../rules/pages.ts";
 import { meetsTags } from "../rules/tag-expressions.ts";
 import { checkedTags, type Tags } from "../rules/tags.ts";
@@ -37,6 +38,7 @@ import { blobPlace } from "./place.ts";
 import { type BlobPlace, isCurrent, putBlobRecord, theBlob } from "./resource.ts";
 
 const SYNC_SIZE_MAX = 256 * 1024 * 1024;
+const MD5_SIZE = 16;
 
 /** What a header says that is true or false; undefined if it is not there. */
 function flagOf(request: Request, name: string): boolean | undefined {
@@ -366,20 +368,31 @@ const copyReply = (record: BlobRecord, more: Record<string, HeaderValue> = {}): 
   },
 });
 
-/** What a source elsewhere tells of itself. */
+/** What a source elsewhere tells of itself; it may be any server, so it is checked as a request's headers are. */
 export function facts({ header, metadata }: NonNullable<Received["source"]>) {
+  const md5 = header("content-md5");
   const texts: Record<keyof HttpHeaders, string | undefined> = {
     contentType: header("content-type"),
     contentEncoding: header("content-encoding"),
     contentLanguage: header("content-language"),
     contentDisposition: header("content-disposition"),
     cacheControl: header("cache-control"),
-    contentMd5: header("content-md5"),
+    contentMd5: parseBase64(md5 ?? "")?.length === MD5_SIZE ? md5 : undefined,
   };
   const headers: HttpHeaders = Object.fromEntries(
     Object.entries(texts).filter(([, text]) => text !== undefined),
   );
-  return { headers, metadata: Object.fromEntries(metadata) };
+  return { headers, metadata: metadataIn(metadata) };
+}
+
+function metadataIn(pairs: readonly (readonly [string, string])[]): Metadata {
+  try {
+    return checkedMetadata(pairs);
+  } catch (error) {
+    if (!(error instanceof StorageError)) throw error;
+    const Reason = "The source's metadata is not what a blob can have.";
+    throw new StorageError("CannotVerifyCopySource", { Reason }, 409);
+  }
 }
 
 /** A page blob has its whole length from the begin, as zeros. */

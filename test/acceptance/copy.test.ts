@@ -287,6 +287,28 @@ describe("copies from elsewhere", () => {
     other.close();
   });
 
+  test("a source's metadata must be a blob's, and a sum that is none is not kept", async () => {
+    let name = "x-ms-meta-1x";
+    const [other, url] = await elsewhere((_request, reply) => {
+      reply.writeHead(200, { "Content-Length": 1, "Content-MD5": "none", [name]: "1" }).end("x");
+    });
+    const kinds = [{}, { "x-ms-requires-sync": "true" }, { "x-ms-blob-type": "BlockBlob" }];
+    const copied = async (more: object) => {
+      const headers = { "x-ms-copy-source": url, ...more };
+      return send(server, { method: "PUT", path: "/copies/described", headers });
+    };
+    for (const more of kinds) {
+      const reply = await copied(more);
+      assert.deepEqual([reply.status, reply.code], [409, "CannotVerifyCopySource"]);
+    }
+    name = "x-ms-meta-x1";
+    const sync = { "x-ms-requires-sync": "true" };
+    assert.equal((await copied(sync)).status, 202);
+    const { contentMD5, metadata } = await container.getBlobClient("described").getProperties();
+    assert.deepEqual([contentMD5, metadata], [undefined, { x1: "1" }]);
+    other.close();
+  });
+
   test("a copy into a deleted share waits until that is restored", async () => {
     let finish = () => {};
     const held = new Promise<void>((resolve) => {
