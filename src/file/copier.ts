@@ -6,7 +6,7 @@ import { StorageError } from "../rules/errors.ts";
 import { BackgroundCopies } from "../service/copies.ts";
 import { sizeOf } from "../service/from-url.ts";
 import type { CopyState, FileCopyRecord, FileRecord } from "../store/file-records.ts";
-import { fileCopies } from "../store/keys.ts";
+import { fileCopies, nodes } from "../store/keys.ts";
 import { hexOf, nodeOf } from "./namespace.ts";
 import { stamped } from "./node.ts";
 
@@ -66,8 +66,9 @@ export class FileCopier {
         return { ...file.copy, status: "success", done: file.size, endedAt: change.tx.now };
       });
     } catch (error) {
-      if (error instanceof Aborted || aborted.aborted) return;
-      await this.#fail(key, copy, error);
+      if (aborted.aborted) return;
+      if (error instanceof Aborted) await this.#forget(key, copy);
+      else await this.#fail(key, copy, error);
     }
   }
 
@@ -124,8 +125,23 @@ export class FileCopier {
       });
     } catch (gone) {
       if (!(gone instanceof Aborted)) throw gone;
-      await this.#options.engine.write(async (tx) => fileCopies.delete(tx, ...key));
+      await this.#forget(key, copy);
     }
+  }
+
+  /** The file is gone, or another one is there: nobody is to take this copy up again. */
+  async #forget(key: Key, { id }: FileCopyRecord): Promise<void> {
+    await this.#options.engine.write(async (tx) => {
+      if ((await fileCopies.get(tx, ...key))?.id !== id) return;
+      fileCopies.delete(tx, ...key);
+      // A deleted share may be restored, and its file must not wait for a copy that is made no more.
+      const node = await nodes.get(tx, ...key);
+      const file = node !== undefined && isFile(node) ? pendingCopy(node, id) : undefined;
+      if (file === undefined) return;
+      const description = '404 ShareNotFound "The share was deleted while the copy went on."';
+      const copy: CopyState = { ...file.copy, status: "failed", endedAt: tx.now, description };
+      nodes.put(tx, key, { ...file, copy });
+    });
   }
 
   /** Changes a file that this copy still goes on into; Aborted if it does not. */
