@@ -94,7 +94,7 @@ export const createFile = createOperation({
   name: "Create File",
   match: { method: "PUT", on: "file", header: { name: "x-ms-type", value: "file" } },
   allow: { sas: "cw", resource: "o", overwrite: "w" },
-  body: { kind: "bytes", sizeMax: () => BODY_MAX, md5: "if-sent", md5Headers: ["content-md5"] },
+  body: { kind: "bytes", sizeMax: () => BODY_MAX, md5: "always", md5Headers: ["content-md5"] },
   guard: { on: theFile("replace"), conditions: "none", lease: "guarded" },
   input(request) {
     const size = sizeOf(request);
@@ -134,7 +134,7 @@ export const createFile = createOperation({
       ...changedHeaders(record),
       ...smbHeaders(record),
       ...encrypted,
-      "Content-MD5": md5,
+      "Content-MD5": staged.size > 0 ? md5 : undefined,
     };
     return { status: 201, headers: reply };
   },

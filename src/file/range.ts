@@ -74,7 +74,7 @@ export const putRange = writeOperation({
   name: "Put Range",
   match: { method: "PUT", on: "file", comp: "range", header: { name: "x-ms-write" } },
   allow: { sas: "w", resource: "o" },
-  body: { kind: "bytes", sizeMax: () => UPDATE_MAX, md5: "if-sent", md5Headers: ["content-md5"] },
+  body: { kind: "bytes", sizeMax: () => UPDATE_MAX, md5: "always", md5Headers: ["content-md5"] },
   guard: { on: theFile("write"), conditions: "none", lease: "guarded" },
   input(request) {
     const what = chosen(request, "x-ms-write", ["update", "clear"]) ?? "update";
@@ -100,7 +100,8 @@ export const putRange = writeOperation({
           ? sparse.write(tx, content, range.start, received.staged)
           : cleared({ tx, sparse }, content, range),
     });
-    const headers = { ...writtenHeaders(record), "Content-MD5": received.md5 };
+    const md5 = input.what === "update" ? received.md5 : undefined;
+    const headers = { ...writtenHeaders(record), "Content-MD5": md5 };
     return { status: 201, headers };
   },
 });

@@ -87,9 +87,9 @@ export type ToFront =
 /** Which sums of a body will be wanted, as far as the head tells; the main thread makes itself what is missing. */
 export function foreseenSums(service: Service, { method, url, headers }: Head): WillSum {
   const isBytes = method === "PUT" && (service === "blob" || service === "file");
-  const isWhole = service === "blob" && !/[?&]comp=/.test(url);
+  const isTold = service === "file" || !/[?&]comp=/.test(url); // by the reply, whether it was sent or not
   const isSent = headers["content-md5"] !== undefined;
-  return { md5: isBytes && (isWhole || isSent), crc64: isBytes };
+  return { md5: isBytes && (isTold || isSent), crc64: isBytes };
 }
 
 export type WillSum = { readonly md5: boolean; readonly crc64: boolean };

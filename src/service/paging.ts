@@ -1,4 +1,4 @@
-import { element } from "../base/xml.ts";
+import { element, isBeyondXml } from "../base/xml.ts";
 import type { Request } from "../http/operation.ts";
 import { invalidQuery, StorageError } from "../rules/errors.ts";
 
@@ -55,8 +55,14 @@ export function markerOf({ query }: Request, code?: "InvalidMarker"): Marker | u
   return { name, at: match[2] ? BigInt(`0x${match[2]}`) : LAST };
 }
 
+/** A prefix that XML cannot hold is percent-encoded, and says so, as names are. */
+const prefixXml = (prefix: string | undefined): string =>
+  prefix !== undefined && isBeyondXml(prefix)
+    ? `<Prefix Encoded="true">${encodeURIComponent(prefix.toWellFormed())}</Prefix>`
+    : element("Prefix", prefix);
+
 /** The parameters of a list that come back if they were sent. */
 export const echoed = ({ query }: Request): string =>
-  element("Prefix", query.get("prefix")) +
+  prefixXml(query.get("prefix")) +
   element("Marker", query.get("marker")) +
   element("MaxResults", query.get("maxresults"));

@@ -83,6 +83,19 @@ suite("Put Range", () => {
     assert.equal((await get(path)).text.slice(0, 3), "abc");
   });
 
+  test("tells the sum of what was written, though none was sent", async () => {
+    const path = await file(MIB);
+    for (const body of [Buffer.from("abc"), randomBytes(MIB)]) {
+      const { headers } = answered(await files.ask(putRange(path, 0, body)), 201);
+      assert.equal(headers["content-md5"], md5(body));
+    }
+    assert.equal((await files.ask(clearRange(path, 0, 511))).headers["content-md5"], undefined);
+    const whole = await files.ask({ ...createFile(path, 10), body: "abc" });
+    assert.equal(answered(whole, 201).headers["content-md5"], md5("abc"));
+    const empty = await files.ask(createFile(path, 10));
+    assert.equal(answered(empty, 201).headers["content-md5"], undefined);
+  });
+
   test("takes 4 MiB through the SDK, and reads them back", async () => {
     const share = files.service.getShareClient(await files.share());
     const client = share.rootDirectoryClient.getFileClient("big");

@@ -194,6 +194,19 @@ suite("List Directories and Files", () => {
     assert.match(text, new RegExp(`ShareName="${share.name}" DirectoryPath=""`));
   });
 
+  test("a prefix that XML cannot hold comes back encoded", async () => {
+    const share = await files.share();
+    const prefix = "a\u0001\uffff";
+    for (const [path, query] of [
+      [`/${share}`, onDirectory("list", { prefix })],
+      ["/", { comp: "list", prefix }],
+    ] as const) {
+      const { status, text } = await get(path, query);
+      assert.equal(status, 200, text);
+      assert.match(text, /<Prefix Encoded="true">a%01%EF%BF%BF<\/Prefix>/);
+    }
+  });
+
   test("tells times, ETag, attributes and permission if asked", async () => {
     const share = files.service.getShareClient(await files.share());
     const file = share.rootDirectoryClient.getFileClient("file");
