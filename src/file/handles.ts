@@ -50,7 +50,7 @@ export const listHandles = readOperation({
   match: { method: "GET", on: "file", comp: "listhandles" },
   allow: { sas: "rl", resource: "o" },
   snapshots: true,
-  guard: { on: theNode("look"), conditions: "none", lease: "own" },
+  guard: { on: theNode("list"), conditions: "none", lease: "own" },
   input: (request) => ({
     size: pageSizeOf(request),
     wanted: { isRecursive: isTrue(request, "x-ms-recursive"), from: afterOf(request) },
@@ -69,8 +69,8 @@ export const listHandles = readOperation({
 async function handleXml(tx: ReadTx, view: View, open: OpenFile): Promise<string> {
   const node = await nodeOf(tx, view, open.file);
   const path = node === undefined ? "" : (await pathOf(tx, view, node)).join("/");
-  const { session, address, name, openedAt } = open.holder;
-  return `<Handle>${element("HandleId", String(open.handle))}<Path>${escapeXml(path)}</Path>${element("FileId", String(open.file))}${element("ParentId", node === undefined ? undefined : String(tickOf(node.parent)))}${element("SessionId", String(session))}${element("ClientIp", address)}${element("ClientName", name)}${element("OpenTime", httpDate(openedAt))}<AccessRightList>${rightsXml(open.access)}</AccessRightList></Handle>`;
+  const { session, address, name, openedAt, resumedAt } = open.holder;
+  return `<Handle>${element("HandleId", String(open.handle))}<Path>${escapeXml(path)}</Path>${element("FileId", String(open.file))}${element("ParentId", node === undefined ? undefined : String(tickOf(node.parent)))}${element("SessionId", String(session))}${element("ClientIp", address)}${element("ClientName", name)}${element("OpenTime", httpDate(openedAt))}${element("LastReconnectTime", resumedAt === undefined ? undefined : httpDate(resumedAt))}<AccessRightList>${rightsXml(open.access)}</AccessRightList></Handle>`;
 }
 
 const rightsXml = (access: Rights): string =>
@@ -90,7 +90,7 @@ export const forceCloseHandles = writeOperation({
   match: { method: "PUT", on: "file", comp: "forceclosehandles" },
   allow: { sas: "w", resource: "o" },
   snapshots: true,
-  guard: { on: theNode("look"), conditions: "none", lease: "own" },
+  guard: { on: theNode("list"), conditions: "none", lease: "own" },
   input(request) {
     const text = request.header("x-ms-handle-id");
     if (text === undefined) throw missingHeader("x-ms-handle-id");

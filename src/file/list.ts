@@ -17,7 +17,7 @@ export const listDirectoriesAndFiles = readOperation({
   match: { method: "GET", on: "directory", restype: "directory", comp: "list" },
   allow: { sas: "l", resource: "c", service: "l" },
   snapshots: true,
-  guard: { on: theDirectory("look"), conditions: "none", lease: "own" },
+  guard: { on: theDirectory("list"), conditions: "none", lease: "own" },
   input(request) {
     isTrue(request, "x-ms-file-extended-info"); // sizes are always up to date here
     return {

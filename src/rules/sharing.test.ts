@@ -70,6 +70,7 @@ const breaks: [use: RestUse, held: string, left: string, waits: boolean][] = [
   ["read", "RWH", "RH", true],
   ["read", "RH", "RH", false],
   ["read", "RW", "R", true],
+  ["list", "RWH", "RWH", false],
   ["look", "RWH", "RH", true],
   ["look", "RW", "R", true],
   ["write", "RWH", "", true],

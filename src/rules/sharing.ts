@@ -21,7 +21,9 @@ export function inConflict(a: Sharing, b: Sharing): boolean {
 
 /** How a REST operation enters a file: it does its work at once, so it shares everything ("Manage file locks"). */
 export const restOpens = {
-  /** List, Get File Properties, Get File Metadata: whatever others do. */
+  /** What is listed, also who has it open: nothing is asked of them. */
+  list: { access: 0, shares: ALL },
+  /** Get File Properties, Get File Metadata: whatever others do. */
   look: { access: 0, shares: ALL },
   read: { access: READ, shares: ALL },
   write: { access: WRITE, shares: ALL },
@@ -62,6 +64,8 @@ export function oplockAfter(
   use: RestUse,
 ): { readonly left: Oplock; readonly waits: boolean } {
   switch (use) {
+    case "list":
+      return { left: held, waits: false };
     case "look":
     case "read":
       return { left: { ...held, write: false }, waits: held.write };

@@ -5,6 +5,7 @@ import type { Engine } from "../engine/engine.ts";
 import type { Contents } from "../store/content.ts";
 import type { Opens } from "../store/opens.ts";
 import type { Connection } from "./connection.ts";
+import type { Opened } from "./create/asked.ts";
 import type { FileOpen } from "./file-open.ts";
 import type { Holdings } from "./holdings.ts";
 import type { LockWaiters } from "./lock-waiters.ts";
@@ -29,6 +30,8 @@ export type Around = {
   readonly sessions: Map<bigint, Session>;
   /** Durable opens by their handles, whether their clients are there or not. */
   readonly durables: Map<bigint, FileOpen>;
+  /** What creates made that clients may send again, by the clients' names for them; none while it is made. */
+  readonly creates: Map<string, Opened | undefined>;
   /** Closes that nobody waits for, of clients that are gone. */
   readonly closing: Set<Promise<void>>;
   readonly holdings: Holdings;

@@ -197,6 +197,7 @@ class Compound {
         ? this.#openFor(request as FileIdFields, { session, tree, chain, isRelated })
         : undefined;
     if (open !== undefined) chain.file = open.handle;
+    if (open?.kind === "file") open.isUsed = true;
     const { around } = this.#connection;
     const call: Call = {
       around,

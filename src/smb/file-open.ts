@@ -48,6 +48,12 @@ export const rightsOf = (granted: number): Rights =>
   ((granted & (access.writeData | access.appendData)) !== 0 ? WRITE : 0) |
   ((granted & access.delete) !== 0 ? DELETE : 0);
 
+const holderOf = ({ id, connection, account }: Session) => ({
+  session: id,
+  address: connection.address,
+  name: account?.name ?? "",
+});
+
 /** A file or directory that a client has open. */
 export class FileOpen implements OpenFile {
   readonly kind = "file";
@@ -61,7 +67,7 @@ export class FileOpen implements OpenFile {
   readonly granted: number;
   readonly access: Rights;
   readonly shares: Rights;
-  readonly holder: Holder;
+  holder: Holder;
   readonly isWriteThrough: boolean;
   locks: readonly RangeLock[] = [];
   holding: Holding | undefined;
@@ -70,6 +76,10 @@ export class FileOpen implements OpenFile {
   session: Session | undefined;
   tree: Tree | undefined;
   durable: Durable | undefined;
+  /** Its client's name for the request that made it, which may come again. */
+  createName: string | undefined;
+  /** Whether its client has used it, and so has had the answer to that request. */
+  isUsed = false;
   search: Search | undefined;
   watch: Watch | undefined;
   position = 0n;
@@ -111,12 +121,7 @@ export class FileOpen implements OpenFile {
     this.isDirty = made.isNew;
     this.session = made.session;
     this.tree = made.tree;
-    this.holder = {
-      session: made.session.id,
-      address: made.session.connection.address,
-      name: made.session.account?.name ?? "",
-      openedAt: around.clock.now(),
-    };
+    this.holder = { ...holderOf(made.session), openedAt: around.clock.now() };
   }
 
   get isSnapshot(): boolean {
@@ -220,6 +225,8 @@ export class FileOpen implements OpenFile {
     clearTimeout(this.durable?.timer);
     this.session = session;
     this.tree = tree;
+    const resumedAt = this.#around.clock.now();
+    this.holder = { ...this.holder, ...holderOf(session), resumedAt };
     session.opens.set(this.handle, this);
   }
 
@@ -234,6 +241,9 @@ export class FileOpen implements OpenFile {
     this.isClosed = true;
     clearTimeout(this.durable?.timer);
     this.#around.durables.delete(this.handle);
+    const { creates } = this.#around;
+    const name = this.createName ?? "";
+    if (creates.get(name)?.open === this) creates.delete(name);
     this.session?.opens.delete(this.handle);
     if (this.watch !== undefined) this.#around.watches.remove(this.watch);
     for (const end of [...this.onEnd]) end(why);

@@ -56,6 +56,7 @@ export function smbServer(options: SmbOptions): SmbServer {
     connections: new Set(),
     sessions: new Map(),
     durables: new Map(),
+    creates: new Map(),
     closing: new Set(),
     holdings: new Holdings(opens),
     waiters: new LockWaiters(opens),

@@ -26,6 +26,8 @@ export type Holder = {
   readonly address: string;
   readonly name: string;
   readonly openedAt: number;
+  /** When its client took it up again last, after it had lost its connection. */
+  readonly resumedAt?: number;
 };
 
 /** One open of a file or directory that outlives a request. */
@@ -198,7 +200,7 @@ export class Opens {
   }
 
   #inTheWay(identity: Identity, use: RestUse): OpenFile[] {
-    if (use === "look") return [];
+    if (use === "look" || use === "list") return [];
     const opens = this.of(identity);
     if (use === "delete") return opens;
     const changes = (open: OpenFile) => (open.access & (WRITE | DELETE)) !== 0;

@@ -45,6 +45,7 @@ export const status = {
   endOfFile: 0xc0000011,
   moreProcessing: 0xc0000016,
   accessDenied: 0xc0000022,
+  duplicateObjectId: 0xc000022a,
   nameNotFound: 0xc0000034,
   collision: 0xc0000035,
   sharingViolation: 0xc0000043,
@@ -346,7 +347,8 @@ export class SmbClient {
     header.writeUInt16LE(isOld ? 0 : charge, 6);
     header.writeUInt16LE(command, 12);
     header.writeUInt16LE(more.credits ?? 256, 14);
-    header.writeUInt32LE(more.related === true ? 4 : 0, 16);
+    const replayed = more.replayed === true ? 0x20000000 : 0;
+    header.writeUInt32LE(replayed | (more.related === true ? 4 : 0), 16);
     header.writeBigUInt64LE(more.messageId ?? this.messageId, 24);
     if (more.messageId === undefined) this.messageId += BigInt(charge);
     header.writeUInt32LE(more.treeId ?? this.treeId, 36);
@@ -517,6 +519,8 @@ export class SmbClient {
 export type RequestOptions = {
   readonly hashed?: boolean;
   readonly related?: boolean;
+  /** Says that the request was sent before, and that its answer was lost. */
+  readonly replayed?: boolean;
   readonly credits?: number;
   readonly payload?: number;
   readonly messageId?: bigint;

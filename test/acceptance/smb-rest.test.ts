@@ -310,6 +310,17 @@ suite("REST meets SMB", () => {
     assert.equal((await ask("Delete File")).status, 202);
   });
 
+  test("handles are listed and closed by force without a word to a client that keeps an oplock", async () => {
+    await fresh();
+    const handle = await open(smb, "file", { disposition: 1, oplock: 9 });
+    const file = files.service.getShareClient(share).rootDirectoryClient.getFileClient("file");
+    const [page] = await Array.fromAsync(file.listHandles().byPage());
+    assert.equal(page?.handleList?.length, 1);
+    assert.equal((await file.forceCloseAllHandles()).closedHandlesCount, 1);
+    assert.equal((await read(smb, handle, 0, 1)).status, status.fileClosed);
+    assert.deepEqual(smb.news, []);
+  });
+
   test("a file whose last handle is closed by force while it is to be deleted goes", async () => {
     await fresh();
     const handle = await open(smb, "file", { disposition: 1 });

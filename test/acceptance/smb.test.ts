@@ -406,6 +406,82 @@ suite("SMB", () => {
     await three.end();
   });
 
+  test("a create that is sent again gets the open it made, until that was used", async () => {
+    const guid = randomBytes(16);
+    const clientGuid = randomBytes(16);
+    const contexts: [string, Buffer][] = [["DH2Q", Buffer.concat([Buffer.alloc(16), guid])]];
+    const asked = { oplock: 9, contexts, share: 0, disposition: 2 };
+    const send = (connection: SmbClient, replayed: boolean, given = {}) =>
+      connection.request(commands.create, createBody("replayed", { ...asked, ...given }), {
+        replayed,
+      });
+    const one = await client({ clientGuid });
+    const first = await send(one, false);
+    is(first, status.ok);
+    is(await send(one, false), status.duplicateObjectId);
+    const second = await send(one, true);
+    is(second, status.ok);
+    assert.deepEqual(second.body.subarray(0, 80), first.body.subarray(0, 80));
+    assert.ok(second.message.includes("DH2Q"));
+    await one.end();
+    const stranger = await client();
+    const file = { disposition: 1, share: sharing.all };
+    const other = await client({ clientGuid });
+    const third = await send(other, true);
+    is(third, status.ok, "the connection was lost with the answer");
+    assert.deepEqual(handleOf(third), handleOf(first));
+    is(await write(other, handleOf(third), 0, Buffer.from("a")), status.ok);
+    is(await send(other, true), status.collision, "its answer had come");
+    is(await close(other, handleOf(third)), status.ok);
+    is(await create(stranger, "replayed", file), status.ok);
+    await other.end();
+    await stranger.end();
+  });
+
+  test("a client that goes away while its opens are made leaves none behind", async () => {
+    const own = await files.share();
+    for (let turn = 0; turn < 4; turn++) {
+      const connection = await SmbClient.open({ port }, own);
+      for (let n = 0; n < 20; n++) {
+        const body = createBody(`left-${turn}-${n}`, { disposition: 2, share: 0 });
+        void connection.begin(commands.create, body);
+      }
+      await connection.end();
+    }
+    const handles = async () => {
+      const headers = { "x-ms-recursive": "true" };
+      const query = { comp: "listhandles" };
+      const { text } = await files.ask({ method: "GET", path: `/${own}`, query, headers });
+      return [...text.matchAll(/<Handle>/g)].length;
+    };
+    let left = await handles();
+    for (let turn = 0; turn < 100 && left > 0; turn++) left = await handles();
+    assert.equal(left, 0);
+  });
+
+  test("a handle that was taken up again is told with its new session, and since when", async () => {
+    const guid = randomBytes(16);
+    const contexts: [string, Buffer][] = [["DH2Q", Buffer.concat([Buffer.alloc(16), guid])]];
+    const one = await client();
+    const handle = await open(one, "resumed", { oplock: 9, contexts });
+    const told = async () => {
+      const query = { comp: "listhandles" };
+      const { text } = await files.ask({ method: "GET", path: `/${share}/resumed`, query });
+      const of = (name: string) => new RegExp(`<${name}>([^<]*)<`).exec(text)?.[1];
+      return { session: of("SessionId"), since: of("LastReconnectTime"), handle: of("HandleId") };
+    };
+    const before = await told();
+    assert.deepEqual([before.session, before.since], [String(one.sessionId), undefined]);
+    await one.end();
+    const two = await client();
+    const back: [string, Buffer][] = [["DH2C", Buffer.concat([handle, guid, Buffer.alloc(4)])]];
+    is(await create(two, "resumed", { contexts: back }), status.ok);
+    const now = await told();
+    assert.deepEqual([now.session, now.handle], [String(two.sessionId), before.handle]);
+    assert.ok(!Number.isNaN(Date.parse(now.since ?? "")));
+    await two.end();
+  });
+
   test("copies are made by the server", async () => {
     const connection = await client();
     const [from, to] = [await open(connection, "copy-from"), await open(connection, "copy-to")];

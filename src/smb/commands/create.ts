@@ -16,15 +16,16 @@ import {
   dispositions,
   makes,
   OPENED,
+  type Opened,
   OVERWRITTEN,
   replaces,
   SUPERSEDED,
 } from "../create/asked.ts";
 import { type CreateContexts, createContextsOf } from "../create/contexts.ts";
-import { reconnected, replayOf } from "../create/durable.ts";
+import { madeOnce, reconnected } from "../create/durable.ts";
 import { checkLease, inTheWay } from "../create/holding.ts";
 import { made, overwritten } from "../create/node.ts";
-import { opened } from "../create/opened.ts";
+import { opened, withdraw } from "../create/opened.ts";
 import { openPipe } from "../create/pipe.ts";
 import {
   checkAttributes,
@@ -86,8 +87,6 @@ export const create = command({
     if (contexts.hasAttributes) throw new SmbError("STATUS_EAS_NOT_SUPPORTED");
     const isOld = connection.negotiated?.dialect === SMB_202;
     const path = pathOf(name);
-    const replayed = replayOf(call, contexts);
-    if (replayed !== undefined) return replayed;
     const asked: Asked = {
       call,
       place: tree.share,
@@ -100,15 +99,24 @@ export const create = command({
       shares: request.shareAccess,
       level: request.oplockLevel,
       contexts: isOld ? { ...contexts, lease: undefined } : contexts,
+      entered: { open: undefined },
     };
-    for (;;) {
-      const attempt = await attempted(asked);
-      if (attempt === "missing") throw new SmbError("STATUS_OBJECT_NAME_NOT_FOUND");
-      if ("wait" in attempt) await waitedFor(call, attempt.wait);
-      else return replyOf(asked, attempt);
-    }
+    return replyOf(asked, await madeOnce(asked, () => openedAfterAll(asked)));
   },
 });
+
+/** Tries until nothing is left that others must give up first. */
+async function openedAfterAll(asked: Asked): Promise<Opened> {
+  for (;;) {
+    const attempt = await attempted(asked).catch((error: unknown) => {
+      withdraw(asked);
+      throw error;
+    });
+    if (attempt === "missing") throw new SmbError("STATUS_OBJECT_NAME_NOT_FOUND");
+    if (!("wait" in attempt)) return attempt;
+    await waitedFor(asked.call, attempt.wait);
+  }
+}
 
 /** The share as it is, or a snapshot of it: previous versions are named by their second. */
 async function viewFor(call: CreateCall, place: SharePlace, { at }: CreateContexts): Promise<View> {
@@ -127,6 +135,7 @@ async function attempted(asked: Asked): Promise<Attempt> {
   const { call, disposition, place, view } = asked;
   if (disposition === "open" || disposition === "openIf" || view.at !== undefined) {
     const read = await call.around.engine.read(async (tx) => {
+      withdraw(asked);
       const spot = await walk(tx, view, asked.path);
       return spot.node === undefined ? "missing" : existing(asked, tx, spot.node);
     }, "soon");
@@ -137,6 +146,7 @@ async function attempted(asked: Asked): Promise<Attempt> {
     call.around,
     place,
     async (change) => {
+      withdraw(asked); // after a conflict this runs again
       const spot = await walk(change.tx, view, asked.path);
       if (spot.node !== undefined) return existing(asked, change.tx, spot.node, change);
       return makes(disposition) ? made(asked, change, spot) : "missing";

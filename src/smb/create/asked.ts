@@ -53,6 +53,8 @@ export type Asked = {
   readonly shares: Rights;
   readonly level: number;
   readonly contexts: CreateContexts;
+  /** The open that was entered last: whoever enters another one takes it out first. */
+  readonly entered: { open: FileOpen | undefined };
 };
 
 /** An open that was entered beside the others, and what became of its file. */

@@ -7,7 +7,7 @@ import type { SharePlace } from "../session.ts";
 import { SmbError } from "../status.ts";
 import { FLAG_REPLAY } from "../wire/header.ts";
 import { replyOf } from "./answer.ts";
-import { type Asked, type CreateCall, OPENED } from "./asked.ts";
+import { type Asked, type CreateCall, OPENED, type Opened } from "./asked.ts";
 import type { CreateContexts } from "./contexts.ts";
 
 const DURABLE_MS = 60_000;
@@ -67,8 +67,10 @@ export async function reconnected(
   // A lease stands for a file by its name, which the client repeats.
   const isSameName = folded(path.join("\\")) === folded(name);
   if (held !== undefined && !isSameName) throw new SmbError("STATUS_INVALID_PARAMETER");
-  if (open.isClosed || open.session !== undefined)
+  const isLeft = session.trees.get(tree.id) !== tree;
+  if (open.isClosed || open.session !== undefined || isLeft) {
     throw new SmbError("STATUS_OBJECT_NAME_NOT_FOUND");
+  }
   open.resume(session, tree);
   const level = held === undefined ? LEVEL_NONE : LEVEL_LEASE;
   return replyOf(
@@ -81,15 +83,53 @@ export async function reconnected(
   );
 }
 
-/** A create that is sent again because its answer was lost gets the open it made (MS-SMB2 3.3.5.9.10). */
-export function replayOf(call: CreateCall, contexts: CreateContexts): Reply | undefined {
-  const guid = contexts.durable2?.createGuid;
-  const clientGuid = call.connection.negotiated?.clientGuid;
-  if (guid === undefined || clientGuid === undefined) return undefined;
-  for (const { durable } of call.around.durables.values()) {
-    if (durable?.createGuid?.equals(guid) !== true || !durable.clientGuid.equals(clientGuid))
-      continue;
-    if ((call.header.flags & FLAG_REPLAY) === 0) throw new SmbError("STATUS_DUPLICATE_OBJECTID");
+/**
+ * Makes an open once, however often its client asks for it: a create that is sent again, because its answer was
+ * lost, gets the open it made (MS-SMB2 3.3.5.9.10).
+ */
+export async function madeOnce(asked: Asked, make: () => Promise<Opened>): Promise<Opened> {
+  const { around, connection } = asked.call;
+  const guid = asked.contexts.durable2?.createGuid;
+  const clientGuid = connection.negotiated?.clientGuid;
+  if (guid === undefined || clientGuid === undefined) return make();
+  const { creates } = around;
+  const name = Buffer.concat([clientGuid, guid]).toString("hex");
+  const isAgain = (asked.call.header.flags & FLAG_REPLAY) !== 0;
+  if (creates.has(name)) {
+    if (!isAgain) throw new SmbError("STATUS_DUPLICATE_OBJECTID");
+    const known = creates.get(name);
+    if (known === undefined) throw new SmbError("STATUS_FILE_NOT_AVAILABLE");
+    if (!known.open.isUsed) return replayed(asked, known);
   }
-  return undefined;
+  creates.set(name, undefined);
+  let made: Opened | undefined;
+  try {
+    made = await make();
+    return made;
+  } finally {
+    if (made === undefined || made.open.isClosed) creates.delete(name);
+    else {
+      creates.set(name, made);
+      made.open.createName = name;
+    }
+  }
+}
+
+/** The open that an earlier create of the same name made, as it is now. */
+async function replayed({ call, contexts, level, place }: Asked, made: Opened): Promise<Opened> {
+  const { session, tree } = call;
+  const { open, action } = made;
+  const key = level === LEVEL_LEASE ? contexts.lease?.key : undefined;
+  const held = open.holding?.lease?.asked.key;
+  const isSameLease = held === undefined ? key === undefined : key?.equals(held) === true;
+  const isMine = open.holder.name === session.account?.name && open.share === place.id;
+  if (!isMine || !isSameLease) throw new SmbError("STATUS_ACCESS_DENIED");
+  const node = await open.read((tx) => open.node(tx));
+  if (open.isClosed || session.trees.get(tree.id) !== tree) {
+    throw new SmbError("STATUS_FILE_CLOSED");
+  }
+  if (open.session === undefined) open.resume(session, tree);
+  // Its client has it through a connection that it may have given up, and that is not known to be gone.
+  else if (open.session !== session) throw new SmbError("STATUS_FILE_NOT_AVAILABLE");
+  return { open, node, action };
 }

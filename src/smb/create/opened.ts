@@ -1,6 +1,7 @@
 import type { NodeRecord } from "../../store/file-records.ts";
 import { FileOpen } from "../file-open.ts";
 import { LEVEL_LEASE } from "../holdings.ts";
+import { SmbError } from "../status.ts";
 import { type Asked, DELETE_ON_CLOSE, OPENED, type Opened, WRITE_THROUGH } from "./asked.ts";
 import { makeDurable } from "./durable.ts";
 import { mayHold } from "./holding.ts";
@@ -9,6 +10,8 @@ import { mayHold } from "./holding.ts";
 export function opened(asked: Asked, node: NodeRecord, granted: number, action: number): Opened {
   const { call, contexts, options, place, view } = asked;
   const { around, session, tree, connection } = call;
+  // A client that went away meanwhile closes nothing any more.
+  if (session.trees.get(tree.id) !== tree) throw new SmbError("STATUS_NETWORK_NAME_DELETED");
   const open = new FileOpen(around, {
     handle: around.nextHandle(),
     place,
@@ -26,6 +29,7 @@ export function opened(asked: Asked, node: NodeRecord, granted: number, action: 
     open.allocation = Number(contexts.allocation);
   }
   session.opens.set(open.handle, open);
+  asked.entered.open = open;
   if (open.isSnapshot) return { open, node, action };
   const clientGuid = connection.negotiated?.clientGuid ?? Buffer.alloc(16);
   const isLease =
@@ -36,4 +40,13 @@ export function opened(asked: Asked, node: NodeRecord, granted: number, action: 
   else if (state !== 0) around.holdings.hold(open, state, undefined);
   makeDurable(asked, open);
   return { open, node, action };
+}
+
+/** Takes out again what was entered by a body that runs once more, or that came to nothing. */
+export function withdraw({ call, entered }: Asked): void {
+  const { open } = entered;
+  if (open === undefined) return;
+  entered.open = undefined;
+  call.around.opens.leave(open);
+  open.closed();
 }
