@@ -314,8 +314,9 @@ suite("REST meets SMB", () => {
     await fresh();
     const handle = await open(smb, "file", { disposition: 1, oplock: 9 });
     const file = files.service.getShareClient(share).rootDirectoryClient.getFileClient("file");
-    const [page] = await Array.fromAsync(file.listHandles().byPage());
-    assert.equal(page?.handleList?.length, 1);
+    const listed = [];
+    for await (const each of file.listHandles()) listed.push(each.handleId);
+    assert.deepEqual(listed, [String(handle.readBigUInt64LE())]);
     assert.equal((await file.forceCloseAllHandles()).closedHandlesCount, 1);
     assert.equal((await read(smb, handle, 0, 1)).status, status.fileClosed);
     assert.deepEqual(smb.news, []);
