@@ -105,10 +105,7 @@ export const forceCloseHandles = writeOperation({
     const meant = all.filter((open) => handle === undefined || open.handle === handle);
     const closed = meant.slice(0, CLOSE_MAX);
     tx.afterCommit(() => {
-      for (const open of closed) {
-        opens.leave(open);
-        open.closed();
-      }
+      for (const open of closed) opens.evict(open);
     });
     const next = meant[CLOSE_MAX]?.handle;
     const headers = {

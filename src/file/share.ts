@@ -280,7 +280,7 @@ export const deleteShare = writeOperation({
     }
     return which;
   },
-  async apply({ tx, request, place, input: which }) {
+  async apply({ tx, request, place, input: which, around: { opens } }) {
     const share = foundShare(place);
     const bytes = (await usage.get(tx, share.id)) ?? 0;
     if (share.snapshot !== undefined) {
@@ -301,6 +301,10 @@ export const deleteShare = writeOperation({
     } else {
       garbage.put(tx, [tx.tick()], { share: share.record.id });
     }
+    // What is open goes with the share, which may stay on the disk for days.
+    tx.afterCommit(() => {
+      for (const open of opens.inShare(share.id)) opens.evict(open);
+    });
     return { status: 202, headers: { "x-ms-file-share-usage-bytes": bytes } };
   },
 });

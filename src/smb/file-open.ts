@@ -281,7 +281,11 @@ export class FileOpen implements OpenFile {
   }
 
   read<T>(body: (tx: ReadTx) => Promise<T>): Promise<T> {
-    return this.#around.engine.read(body, "soon");
+    return this.#around.engine.read(async (tx) => {
+      // Who deletes a share or a snapshot of it closes what is open in the share, but not in a snapshot.
+      if (this.isSnapshot) await shareAt(tx, this.place, this.view.at);
+      return body(tx);
+    }, "soon");
   }
 
   /** Changes something in the share; what was written is durable when the open is flushed or closed. */
@@ -320,9 +324,9 @@ export function inShare<T>(
   }, given);
 }
 
-/** The share that a tree is connected to, if it is still there. */
-export async function shareAt(tx: ReadTx, place: SharePlace): Promise<Share> {
-  const share = await findShare(tx, place.account, place.name, undefined);
+/** The share that a tree is connected to, if it is still there, or a snapshot of it. */
+export async function shareAt(tx: ReadTx, place: SharePlace, at?: bigint): Promise<Share> {
+  const share = await findShare(tx, place.account, place.name, at);
   if (share?.id !== place.id) throw new SmbError("STATUS_NETWORK_NAME_DELETED");
   return share;
 }

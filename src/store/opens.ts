@@ -126,6 +126,12 @@ export class Opens {
     return true;
   }
 
+  /** Takes an open from its client, who finds it closed. */
+  evict(open: OpenFile): void {
+    this.leave(open);
+    open.closed();
+  }
+
   /** The opens that cannot stand beside such a one. */
   conflicts({ share, file }: Identity, wanted: Sharing): OpenFile[] {
     return this.of({ share, file }).filter((open) => inConflict(open, wanted));

@@ -532,8 +532,22 @@ suite("SMB", () => {
   test("a deleted share is gone for those who are connected, too", async () => {
     const name = await files.share();
     const connection = await SmbClient.open({ port }, name);
-    await files.service.getShareClient(name).delete();
+    const handle = await open(connection, "early");
+    await write(connection, handle, 0, Buffer.from("kept for a while"));
+    const root = await open(connection, "", { access: access.read, disposition: 1, options: 1 });
+    const { snapshot } = await files.service.getShareClient(name).createSnapshot();
+    const time = Buffer.alloc(8);
+    const seconds = Math.floor(Date.parse(String(snapshot)) / 1000);
+    time.writeBigUInt64LE((BigInt(seconds) + 11_644_473_600n) * 10_000_000n);
+    const old = { access: access.read, disposition: 1, contexts: [["TWrp", time]] as const };
+    const past = await open(connection, "early", old);
+    is(await read(connection, past, 0, 4), status.ok);
+    await files.service.getShareClient(name).delete({ deleteSnapshots: "include" });
     is(await create(connection, "late"), status.networkNameDeleted);
+    is(await create(connection, "early", { disposition: 1 }), status.networkNameDeleted);
+    is(await read(connection, handle, 0, 4), status.fileClosed);
+    is(await read(connection, past, 0, 4), status.networkNameDeleted);
+    is(await queryInfo(connection, root, { infoClass: 5 }), status.fileClosed);
     is(await connection.treeConnect(name), status.badNetworkName);
     await connection.end();
   });

@@ -34,7 +34,7 @@ import {
   grantedFor,
   WRITE_ACCESS,
 } from "../create/refusals.ts";
-import { inShare, rightsOf } from "../file-open.ts";
+import { inShare, rightsOf, shareAt } from "../file-open.ts";
 import { pathOf } from "../paths.ts";
 import { SMB_202 } from "../protection.ts";
 import type { SharePlace } from "../session.ts";
@@ -136,6 +136,7 @@ async function attempted(asked: Asked): Promise<Attempt> {
   if (disposition === "open" || disposition === "openIf" || view.at !== undefined) {
     const read = await call.around.engine.read(async (tx) => {
       withdraw(asked);
+      await shareAt(tx, place);
       const spot = await walk(tx, view, asked.path);
       return spot.node === undefined ? "missing" : existing(asked, tx, spot.node);
     }, "soon");

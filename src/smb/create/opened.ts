@@ -47,6 +47,5 @@ export function withdraw({ call, entered }: Asked): void {
   const { open } = entered;
   if (open === undefined) return;
   entered.open = undefined;
-  call.around.opens.leave(open);
-  open.closed();
+  call.around.opens.evict(open);
 }
