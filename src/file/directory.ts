@@ -6,8 +6,8 @@ import { changedHeaders, metadataHeaders, metadataOf } from "../service/resource
 import type { DirectoryRecord } from "../store/file-records.ts";
 import { hexOf } from "./namespace.ts";
 import { changedProperties, newProperties, stamped } from "./node.ts";
-import { smbGivenOf, smbHeaders } from "./properties.ts";
-import { changing, chosen, theDirectory } from "./resource.ts";
+import { isRestored, smbGivenOf, smbHeaders } from "./properties.ts";
+import { changing, theDirectory } from "./resource.ts";
 import { create, isInUse, prepare, remove, save, viewOf } from "./tree.ts";
 
 const encrypted = { "x-ms-request-server-encrypted": true };
@@ -18,8 +18,8 @@ export const createDirectory = createOperation({
   allow: { sas: "cw", resource: "o" },
   guard: { on: theDirectory("look"), conditions: "none", lease: "own" },
   input(request) {
-    chosen(request, "x-ms-file-property-semantics", ["New", "Restore"]);
-    return { metadata: metadataOf(request), given: smbGivenOf(request, "directory", "create") };
+    const doing = isRestored(request) ? "restore" : "create";
+    return { metadata: metadataOf(request), given: smbGivenOf(request, "directory", doing) };
   },
   async apply(call) {
     const { tx, place, found, input } = call;

@@ -17,8 +17,8 @@ import { withMd5 } from "../service/summed.ts";
 import type { CopyState, FileRecord } from "../store/file-records.ts";
 import { hexOf } from "./namespace.ts";
 import { changedProperties, newProperties, type SmbGiven, stamped } from "./node.ts";
-import { httpGivenOf, httpHeaders, smbGivenOf, smbHeaders } from "./properties.ts";
-import { changing, chosen, isTrue, type NodePlace, theFile } from "./resource.ts";
+import { httpGivenOf, httpHeaders, isRestored, smbGivenOf, smbHeaders } from "./properties.ts";
+import { changing, isTrue, type NodePlace, theFile } from "./resource.ts";
 import { create, prepare, remove, save } from "./tree.ts";
 
 export const FILE_SIZE_MAX = 4 * 1024 ** 4;
@@ -84,8 +84,6 @@ export async function replaceFile(
   return record;
 }
 
-// Differs from Azure: a permission stays as it was given, also with the semantics New; nothing is added to it
-// that the directory would pass on.
 /** A new file has the attribute Archive, whatever else is asked for; one that is restored has what it had. */
 const dueForBackup = (given: SmbGiven): SmbGiven =>
   given.attributes === undefined ? given : { ...given, attributes: given.attributes | ARCHIVE };
@@ -102,13 +100,13 @@ export const createFile = createOperation({
     const length = request.body.size ?? 0;
     // With a body the file begins with it; it cannot be shorter ("Create File", 2026-04-06).
     if (length > size) throw invalidHeader("x-ms-content-length", String(size));
-    const semantics = chosen(request, "x-ms-file-property-semantics", ["New", "Restore"]);
-    const given = smbGivenOf(request, "file", "create");
+    const restores = isRestored(request);
+    const given = smbGivenOf(request, "file", restores ? "restore" : "create");
     return {
       size,
       metadata: metadataOf(request),
       headers: httpGivenOf(request) ?? {},
-      given: semantics === "Restore" ? given : dueForBackup(given),
+      given: restores ? given : dueForBackup(given),
     };
   },
   async apply(call) {

@@ -4,7 +4,7 @@ import { remembered } from "../base/remembered.ts";
 import { instantOf, type Tick } from "../base/time.ts";
 import type { ReadTx, WriteTx } from "../engine/engine.ts";
 import { StorageError } from "../rules/errors.ts";
-import { inheritedPermission } from "../rules/sddl.ts";
+import { inheritedPermission, mergedPermission } from "../rules/sddl.ts";
 import { sddlOf } from "../rules/security-descriptor.ts";
 import { ARCHIVE, DIRECTORY, type NodeKind } from "../rules/smb-properties.ts";
 import type { NodeRecord } from "../store/file-records.ts";
@@ -21,7 +21,11 @@ export type SmbGiven = {
   readonly createdAt: TimeGiven;
   readonly writtenAt: TimeGiven;
   readonly changedAt: TimeGiven;
-  readonly permission: { readonly sddl: string } | { readonly key: string } | undefined;
+  /** A text may take in beside what it says what the directory passes on to something new. */
+  readonly permission:
+    | { readonly sddl: string; readonly inherits?: boolean }
+    | { readonly key: string }
+    | undefined;
 };
 
 /** A new ETag and time of change, and the tick they are from. */
@@ -46,16 +50,36 @@ export async function newProperties(
     readonly tick: Tick;
   },
 ): Promise<SmbProperties> {
-  const { share, parent, kind, tick } = made;
+  const { kind, tick } = made;
   const at = (time: TimeGiven) => hexOf(time === undefined || time === "now" ? tick : time);
   return {
     attributes: given.attributes ?? (kind === "file" ? ARCHIVE : DIRECTORY),
     createdAt: at(given.createdAt),
     writtenAt: at(given.writtenAt),
     changedAt: at(given.changedAt),
-    permission:
-      (await permissionKey(tx, share, given)) ?? (await inheritedKey(tx, share, parent, kind)),
+    permission: await newKey(tx, given, made),
   };
+}
+
+/** The permission of a new node: one that it was given, with what it inherits beside, or that which it inherits. */
+async function newKey(
+  tx: WriteTx,
+  given: SmbGiven,
+  {
+    share,
+    parent,
+    kind,
+  }: { readonly share: bigint; readonly parent: bigint; readonly kind: NodeKind },
+): Promise<string> {
+  const { permission } = given;
+  if (permission === undefined) return inheritedKey(tx, share, parent, kind);
+  if ("sddl" in permission && permission.inherits === true) {
+    const own = asSddl(permission.sddl);
+    const above = asSddl(await permissionAbove(tx, share, parent));
+    const merged = mergedPermission(own, above, kind);
+    return keepPermission(tx, share, merged === own ? permission.sddl : merged);
+  }
+  return (await permissionKey(tx, share, given)) ?? inheritedKey(tx, share, parent, kind);
 }
 
 /** The properties of a node after a request has changed some of them. */
@@ -105,13 +129,13 @@ async function inheritedKey(
   parent: bigint,
   kind: NodeKind,
 ): Promise<string> {
+  return keepPermission(tx, share, inherited[kind](await permissionAbove(tx, share, parent)));
+}
+
+async function permissionAbove(tx: ReadTx, share: bigint, parent: bigint): Promise<string> {
   const directory = await nodes.get(tx, share, parent);
   if (directory === undefined) throw new StorageError("ParentNotFound");
-  return keepPermission(
-    tx,
-    share,
-    inherited[kind](await permissionIn(tx, share, directory.permission)),
-  );
+  return permissionIn(tx, share, directory.permission);
 }
 
 /** Keeps a security descriptor in a share, as it was written, and gives its key: the same for the same text. */

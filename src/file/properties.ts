@@ -12,6 +12,7 @@ import type { HttpHeaders } from "../store/records.ts";
 import { tickOf } from "./namespace.ts";
 import type { SmbGiven, TimeGiven } from "./node.ts";
 import { checkedPermission, formatOf } from "./permission.ts";
+import { chosen } from "./resource.ts";
 
 const REQUIRED = [
   "x-ms-file-attributes",
@@ -21,13 +22,17 @@ const REQUIRED = [
 const PERMISSION_MAX = 8 * 1024;
 
 /** What an operation does to a node. */
-type Doing = "create" | "copy" | "set" | "rename";
+type Doing = "create" | "restore" | "copy" | "set" | "rename";
+
+/** Whether something is made as it was elsewhere, and not as new things are made here. */
+export const isRestored = (request: Request): boolean =>
+  chosen(request, "x-ms-file-property-semantics", ["New", "Restore"]) === "Restore";
 
 /** Reads the headers of properties. */
 export function smbGivenOf(request: Request, kind: NodeKind, doing: Doing): SmbGiven {
   const { version } = request;
-  const makes = doing === "create" || doing === "copy";
-  const permission = permissionGiven(request, makes);
+  const makes = doing === "create" || doing === "restore" || doing === "copy";
+  const permission = permissionGiven(request, makes, doing === "create");
   if (doing !== "rename" && doing !== "copy" && version >= "2019-02-02" && version < "2021-06-08") {
     // Between these versions nothing had a default ("Create File", "Set File Properties").
     for (const name of REQUIRED) {
@@ -64,7 +69,11 @@ function timeGiven(request: Request, name: string, makes: boolean): TimeGiven {
   return tick;
 }
 
-function permissionGiven(request: Request, makes: boolean): SmbGiven["permission"] {
+function permissionGiven(
+  request: Request,
+  makes: boolean,
+  inherits: boolean,
+): SmbGiven["permission"] {
   const format = formatOf(request);
   const sddl = request.header("x-ms-file-permission");
   const key = request.header("x-ms-file-permission-key");
@@ -75,7 +84,7 @@ function permissionGiven(request: Request, makes: boolean): SmbGiven["permission
   if (sddl === undefined || sddl.toLowerCase() === (makes ? "inherit" : "preserve"))
     return undefined;
   if (sddl.length > PERMISSION_MAX) throw invalidHeader("x-ms-file-permission", sddl.slice(0, 64));
-  return { sddl: checkedPermission(sddl, format) };
+  return { sddl: checkedPermission(sddl, format), inherits };
 }
 
 const timeText = (hex: string) => tickText(tickOf(hex));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { inheritedPermission, isPermission, ROOT_PERMISSION } from "./sddl.ts";
+import { inheritedPermission, isPermission, mergedPermission, ROOT_PERMISSION } from "./sddl.ts";
 
 const descriptors: [what: string, text: string, want: boolean][] = [
   ["the root's own", ROOT_PERMISSION, true],
@@ -64,3 +64,29 @@ test("inheritedPermission(): what is inherited is a permission again", () => {
     assert.ok(isPermission(inheritedPermission(ROOT_PERMISSION, kind)));
   }
 });
+
+// What is given, what a directory passes on, and what a new file has of both.
+const merged: [what: string, given: string, above: string, want: string][] = [
+  ["own entries first", "D:(A;;FR;;;WD)", "D:(A;OI;FA;;;SY)", "D:AI(A;;FR;;;WD)(A;ID;FA;;;SY)"],
+  ["none of its own", "D:", "D:(A;OI;FA;;;SY)", "D:AI(A;ID;FA;;;SY)"],
+  ["the owner is the new one", "D:", "D:(A;OIIO;FA;;;CO)", "D:AI(A;ID;FA;;;BA)"],
+  ["inherited ones replaced", "D:AI(A;ID;FR;;;WD)", "D:(A;OI;FA;;;SY)", "D:AI(A;ID;FA;;;SY)"],
+  ["inherited ones gone", "D:AI(A;ID;FR;;;WD)", "D:(A;;FA;;;SY)", "D:AI"],
+  ["protected", "D:P(A;ID;FR;;;WD)", "D:(A;OI;FA;;;SY)", "D:P(A;ID;FR;;;WD)"],
+  ["no list at all", "D:NO_ACCESS_CONTROL", "D:(A;OI;FA;;;SY)", "D:NO_ACCESS_CONTROL"],
+  ["no list above", "D:(A;;FR;;;WD)", "D:NO_ACCESS_CONTROL", "D:(A;;FR;;;WD)"],
+  ["nothing passed on", "D:(A;;FR;;;WD)", "D:(A;CI;FA;;;SY)", "D:(A;;FR;;;WD)"],
+  [
+    "audits stay",
+    "D:(A;;FR;;;WD)S:(AU;SA;FA;;;WD)",
+    "D:(A;OI;FA;;;SY)",
+    "D:AI(A;;FR;;;WD)(A;ID;FA;;;SY)S:(AU;SA;FA;;;WD)",
+  ],
+];
+for (const [what, given, above, want] of merged) {
+  test(`mergedPermission(): ${what}`, () =>
+    assert.equal(
+      mergedPermission(`O:BAG:SY${given}`, `O:SYG:SY${above}`, "file"),
+      `O:BAG:SY${want}`,
+    ));
+}

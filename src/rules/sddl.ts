@@ -85,9 +85,29 @@ export function inheritedPermission(parent: string, kind: NodeKind): string {
   return sddlText({ owner, group, access: { flags: ["AI"], isNull: access.isNull, aces } });
 }
 
+/**
+ * What a new file or directory has that was given a permission of its own: beside its own entries those that the
+ * directory passes on, unless it is protected from them (MS-DTYP 2.5.3.4). Entries that say they were inherited
+ * are the old directory's, and make room for the new one's.
+ */
+export function mergedPermission(given: string, parent: string, kind: NodeKind): string {
+  const own = descriptorOf(given);
+  const above = descriptorOf(parent);
+  if (own === undefined || above === undefined) return given;
+  const { owner, group, access } = own;
+  if (access.isNull || above.access.isNull || access.flags.includes("P")) return given;
+  const explicit = access.aces.filter((ace) => !flagsOf(ace).includes("ID"));
+  const passedOn = above.access.aces.flatMap((ace) => inheritedAces(ace, kind, { owner, group }));
+  if (passedOn.length === 0 && explicit.length === access.aces.length) return given;
+  const aces = [...explicit, ...passedOn];
+  return sddlText({ ...own, access: { flags: ["AI"], isNull: false, aces } });
+}
+
+const flagsOf = (ace: Ace): string[] => (ace[1] ?? "").match(/../g) ?? [];
+
 function inheritedAces(ace: Ace, kind: NodeKind, who: { owner: string; group: string }): Ace[] {
-  const flags = ace[1] ?? "";
-  const has = (flag: string) => [...flags.matchAll(/../g)].some(([each]) => each === flag);
+  const flags = flagsOf(ace);
+  const has = (flag: string) => flags.includes(flag);
   const to = (given: string): Ace => [ace[0] ?? "", given, ...ace.slice(2)];
   const creator = ace[5] === "CO" ? who.owner : ace[5] === "CG" ? who.group : undefined;
   const effective = (given: string): Ace => {

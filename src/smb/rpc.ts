@@ -17,6 +17,8 @@ const NO_SUCH_CALL = 0x1c010002;
 const FRAGMENT_MAX = 4280;
 const INPUT_MAX = 64 * 1024;
 const CONTEXTS_MAX = 32;
+/** A call comes in so many parts at most, however small they are. */
+const FRAGMENTS_MAX = 64;
 
 const SRVSVC = Buffer.from("c84f324b7016d30112785a47bf6ee18803000000", "hex");
 const NDR32 = Buffer.from("045d888aeb1cc9119fe808002b10486002000000", "hex");
@@ -93,7 +95,8 @@ export class Rpc {
     const { context, number } = requestLayout.read(body);
     if ((flags & FIRST) !== 0) this.#stub = [];
     this.#stub.push(body.subarray(requestLayout.size));
-    if (this.#stub.reduce((sum, { length }) => sum + length, 0) > INPUT_MAX) {
+    const size = this.#stub.reduce((sum, { length }) => sum + length, 0);
+    if (size > INPUT_MAX || this.#stub.length > FRAGMENTS_MAX) {
       throw new SmbError("STATUS_PIPE_BROKEN");
     }
     if ((flags & LAST) === 0) return undefined;

@@ -15,10 +15,12 @@ import {
   lease,
   namesIn,
   onDirectory,
+  onShare,
   putRange,
   rename,
   startFiles,
 } from "./files.ts";
+import type { RawRequest } from "./raw.ts";
 
 let files: FileServer;
 
@@ -307,6 +309,38 @@ suite("Create File, Get File Properties, Set File Properties", () => {
     );
     await file.resize(6);
     assert.equal((await get(path)).text, "he\0\0\0\0");
+  });
+
+  test("a permission takes in what the directory passes on, unless it is restored", async () => {
+    const share = await files.share();
+    const above = "O:BAG:SYD:P(A;OICI;FA;;;SY)";
+    const given = "O:BAG:SYD:(A;;FR;;;WD)";
+    const permission = (text: string, more: Fields = {}): Fields => ({
+      "x-ms-file-permission": text,
+      ...more,
+    });
+    const restored = permission(given, { "x-ms-file-property-semantics": "Restore" });
+    answered(await files.ask(createDirectory(`/${share}/d`, permission(above))), 201);
+    const kept = async (request: RawRequest) => {
+      const { headers } = answered(await files.ask(request), 201);
+      const key = { "x-ms-file-permission-key": String(headers["x-ms-file-permission-key"]) };
+      const query = onShare("filepermission");
+      const found = await files.ask({ method: "GET", path: `/${share}`, query, headers: key });
+      return JSON.parse(found.text).permission;
+    };
+    const path = `/${share}/d`;
+    const both = "O:BAG:SYD:AI(A;;FR;;;WD)";
+    assert.equal(
+      await kept(createFile(`${path}/f`, 0, permission(given))),
+      `${both}(A;ID;FA;;;SY)`,
+    );
+    assert.equal(
+      await kept(createDirectory(`${path}/d`, permission(given))),
+      `${both}(A;OICIID;FA;;;SY)`,
+    );
+    assert.equal(await kept(createFile(`${path}/r`, 0, restored)), given);
+    assert.equal(await kept(createDirectory(`${path}/e`, restored)), given);
+    assert.equal(await kept(createDirectory(`${path}/p`, permission(above))), above);
   });
 
   test("times, attributes and permission are required from 2019-02-02 to 2021-04-10", async () => {
