@@ -459,6 +459,30 @@ suite("SMB", () => {
     assert.equal(left, 0);
   });
 
+  test("a delete whose handle is closed meanwhile leaves no file that is never deleted", async () => {
+    const own = await files.share();
+    const names: string[] = [];
+    for (let turn = 0; turn < 4; turn++) {
+      const connection = await SmbClient.open({ port }, own);
+      const handles: Buffer[] = [];
+      for (let n = 0; n < 10; n++) {
+        names.push(`doomed-${turn}-${n}`);
+        handles.push(await open(connection, `doomed-${turn}-${n}`));
+      }
+      for (const handle of handles) void setDelete(connection, handle, true);
+      const closing = handles.map((handle) => close(connection, handle));
+      if (turn % 2 === 0) await Promise.all(closing);
+      await connection.end();
+    }
+    for (const name of names) {
+      const status = async () =>
+        (await files.ask({ method: "HEAD", path: `/${own}/${name}` })).status;
+      let found = await status();
+      for (let turn = 0; turn < 100 && found === 409; turn++) found = await status();
+      assert.ok(found === 200 || found === 404, `${name}: ${found}`);
+    }
+  });
+
   test("a handle that was taken up again is told with its new session, and since when", async () => {
     const guid = randomBytes(16);
     const contexts: [string, Buffer][] = [["DH2Q", Buffer.concat([Buffer.alloc(16), guid])]];

@@ -230,6 +230,8 @@ async function setDisposition(call: SetCall, deletes: boolean): Promise<void> {
       const [child] = await entries.walk(tx, [open.share, open.file], { limit: 1 });
       if (child !== undefined) throw new SmbError("STATUS_DIRECTORY_NOT_EMPTY");
     }
+    // A handle that was closed meanwhile would be closed no more, and the file would wait for that for ever.
+    if (open.isClosed) throw new SmbError("STATUS_FILE_CLOSED");
     around.opens.setDeletePending(open, true);
   });
   if (open.isDirectory) endWatches(around, open);
