@@ -30,6 +30,7 @@ export const close = command({
     fileVolatile: u64,
   },
   async handle({ open }, { flags }) {
+    if (open.kind === "file") await open.marking;
     const isAsked = (flags & POSTQUERY) !== 0 && open.kind === "file";
     const node = isAsked ? await open.read((tx) => open.node(tx)) : undefined;
     await open.close("closed");

@@ -223,7 +223,7 @@ async function setDisposition(call: SetCall, deletes: boolean): Promise<void> {
   }
   const wait = breakHandles(around, open);
   if (wait !== undefined) await waitedFor(call, wait);
-  await open.read(async (tx) => {
+  const marking = open.read(async (tx) => {
     const node = await open.node(tx);
     if ((node.attributes & READ_ONLY) !== 0) throw new SmbError("STATUS_CANNOT_DELETE");
     if (node.kind === "directory") {
@@ -234,6 +234,8 @@ async function setDisposition(call: SetCall, deletes: boolean): Promise<void> {
     if (open.isClosed) throw new SmbError("STATUS_FILE_CLOSED");
     around.opens.setDeletePending(open, true);
   });
+  open.marking = marking.catch(() => {});
+  await marking;
   if (open.isDirectory) endWatches(around, open);
 }
 
