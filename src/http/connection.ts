@@ -15,6 +15,8 @@ const SLOW_WINDOW_MS = 30_000;
 const SLOW_BYTES = 1024;
 
 const HEAD_END = Buffer.from("\r\n\r\n");
+/** How a head ends whose lines end in LF alone; we take none, and whoever sent it waits for an answer. */
+const BARE_END = Buffer.from("\n\n");
 const CR = 0x0d;
 const LF = 0x0a;
 const nothing = Buffer.alloc(0);
@@ -87,7 +89,7 @@ export class Connection implements Line {
   answered(): void {
     const exchange = this.#exchange;
     if (exchange === undefined) return;
-    if (!exchange.staysOpen || this.#isEnded) {
+    if (!exchange.staysOpen) {
       // What the client still sends is read, so that the system does not take the reply back from it.
       this.#end();
     } else if (exchange.body.isOver) this.#goOn();
@@ -111,6 +113,7 @@ export class Connection implements Line {
     this.#isFeeding = true;
     try {
       while (this.#step());
+      if (this.#isEnded && this.#exchange === undefined) this.socket.end(); // all it asked for is answered
     } catch (error) {
       if (!(error instanceof BrokenRequest)) throw error;
       this.#refuse(error.code);
@@ -155,6 +158,7 @@ export class Connection implements Line {
     const end = this.#rest.indexOf(HEAD_END, from);
     if (end === -1) {
       if (this.#rest.length > HEAD_SIZE_MAX) throw new BrokenRequest("RequestHeaderFieldsTooLarge");
+      if (this.#rest.includes(BARE_END, from)) throw new BrokenRequest();
       if (!this.#hasBegun) this.#since = performance.now();
       this.#hasBegun = true;
       return false;
@@ -175,6 +179,10 @@ export class Connection implements Line {
       this.#rest = exchange.body.take(bytes);
     }
     if (this.#rest.length > 0) this.#rest = Buffer.from(this.#rest); // let the large buffer go
+    if (this.#isEnded && !exchange.body.isOver) {
+      this.#end(); // the rest of its body will not come
+      return false;
+    }
     this.#shared.serve(exchange);
     return true;
   }
@@ -205,7 +213,7 @@ export class Connection implements Line {
     this.#isEnding = true;
     this.#since = performance.now();
     socket.end(
-      `HTTP/1.1 ${status} ${message}\r\nx-ms-error-code: ${code}\r\nContent-Type: application/xml\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+      `HTTP/1.1 ${status} ${message}\r\nx-ms-error-code: ${code}\r\nContent-Type: application/xml\r\nContent-Length: ${body.length}\r\n${this.commonLines()}Connection: close\r\n\r\n${body}`,
     );
     socket.removeAllListeners("data");
     socket.resume();

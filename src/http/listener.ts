@@ -10,6 +10,8 @@ import { Connection, type Serve, type Shared } from "./connection.ts";
 
 const CHECK_MS = 1_000;
 const HANDSHAKE_LIMIT_MS = 20_000;
+/** Who ends its side may wait for an answer. */
+const OPEN = { noDelay: true, allowHalfOpen: true };
 const SECURE: TlsOptions = { minVersion: "TLSv1.2", handshakeTimeout: HANDSHAKE_LIMIT_MS };
 
 /** A server that speaks HTTP/1.1, with the limits that each of ours has; it is not listening yet. */
@@ -74,8 +76,8 @@ export function httpServer({ serve, tls, clock }: HttpOptions): HttpServer {
   };
   const bare: Server =
     tls === undefined
-      ? createServer({ noDelay: true, allowHalfOpen: true }, accept) // who ends its side may wait for an answer
-      : createSecureServer({ noDelay: true, ...SECURE, ...tls }, accept);
+      ? createServer(OPEN, accept)
+      : createSecureServer({ ...OPEN, ...SECURE, ...tls }, accept);
   const sockets = new Set<Socket>(); // also those that are not through with their handshake
   bare.on("connection", (socket: Socket) => {
     sockets.add(socket);
