@@ -316,5 +316,5 @@ try {
 } catch (error) {
   if (!(error instanceof ConfigError || error instanceof OpenError)) throw error;
   process.stderr.write(`${error.message}\n`);
-  process.exitCode = 1;
+  process.exit(1); // ports that were opened before one that could not be would keep the process
 }

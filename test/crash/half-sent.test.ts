@@ -166,10 +166,17 @@ test("start: a port in use is refused", () =>
     const other = net.createServer().listen(0, "127.0.0.1");
     await once(other, "listening");
     const { port } = other.address() as net.AddressInfo;
-    const args = ["--location", folder, ...freePorts(), "--blobPort", String(port)];
-    const ended = await run(...args);
+    for (const [name, threads] of [
+      ["blob", "0"],
+      ["queue", "1"],
+      ["web", "0"],
+      ["smb", "1"],
+    ] as const) {
+      const args = ["--location", folder, ...freePorts(), "--httpThreads", threads];
+      const ended = await run(...args, `--${name}Port`, String(port));
+      isOneSentence(ended, new RegExp(`${port}.*--${name}Port`));
+    }
     other.close();
-    isOneSentence(ended, new RegExp(String(port)));
   }));
 
 test("start: a bad flag or value is refused", () =>
