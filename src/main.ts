@@ -21,7 +21,7 @@ import type { Engine } from "./engine/engine.ts";
 import type { ChunkFiles } from "./engine/files.ts";
 import { memoryEngine } from "./engine/memory.ts";
 import { memoryFiles } from "./engine/memory-files.ts";
-import { OpenError } from "./engine/open-error.ts";
+import { forbidden, OpenError } from "./engine/open-error.ts";
 import { sqliteEngine } from "./engine/sqlite/engine.ts";
 import { FileCopier } from "./file/copier.ts";
 import { Fronts, type HttpPort } from "./http/fronts.ts";
@@ -129,7 +129,11 @@ async function openStore({ inMemory, location: directory }: Config, log: Log): P
   const engine = await sqliteEngine({ directory, clock, disk: realDisk, log, onFatal });
   // From now on a backup that is served is a data directory like any other.
   if (readMark(directory) !== undefined) await removeMark(directory, realDisk);
-  const files = await diskFiles({ directory, disk: realDisk, ids: randomIds, log });
+  const files = await diskFiles({ directory, disk: realDisk, ids: randomIds, log }).catch(
+    (error) => {
+      throw forbidden(error, directory);
+    },
+  );
   return { engine, files, door: await openDoor(directory, { engine, files }, log) };
 }
 

@@ -1,7 +1,7 @@
 import { readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Disk } from "./disk.ts";
-import { OpenError } from "./open-error.ts";
+import { forbidden, OpenError } from "./open-error.ts";
 
 const NAME = "lazuli.backup";
 
@@ -20,7 +20,7 @@ export function readMark(directory: string): BackupMark | undefined {
     text = readFileSync(join(directory, NAME), "utf8");
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
+    throw forbidden(error, directory);
   }
   try {
     return JSON.parse(text) as BackupMark;
