@@ -104,6 +104,12 @@ const addresses: [what: string, host: string, url: string, want: Partial<Address
     { account: "abc", rawPath: "/c/b", segments: ["c", "b"] },
   ],
   [
+    "a whole URL, whose host counts",
+    PATH_HOST,
+    `http://${HOST}/c/b`,
+    { account: "abc", hostStyle: true, endpoint: `http://${HOST}/`, segments: ["c", "b"] },
+  ],
+  [
     "names are decoded, the path is kept as sent",
     PATH_HOST,
     "/abc/c/a%20b+c%2Fd",

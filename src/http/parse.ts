@@ -45,10 +45,11 @@ export function parseAddress(incoming: Message, secure: boolean): Address {
 }
 
 /** Takes a request's target and host apart. */
-export function addressOf(url: string, host: string, secure: boolean): Address {
+export function addressOf(url: string, sentHost: string, secure: boolean): Address {
   if (url.length > URL_SIZE_MAX) throw new StorageError("RequestUrlTooLong");
   const questionMark = url.indexOf("?");
-  const rawPath = pathOf(questionMark === -1 ? url : url.slice(0, questionMark));
+  const target = questionMark === -1 ? url : url.slice(0, questionMark);
+  const [rawPath, host = sentHost] = target.startsWith("/") ? [target] : wholeUrl(target);
   const parameters = questionMark === -1 ? [] : parseQuery(url.slice(questionMark + 1));
   const named = HOST_FORM.exec(host);
   const parts = rawPath.slice(1).split("/").map(decoded);
@@ -66,12 +67,11 @@ export function addressOf(url: string, host: string, secure: boolean): Address {
   return { account, secondary, hostStyle: false, rawPath, segments, parameters, endpoint };
 }
 
-/** Clients of a proxy send a whole URL; we are none, but its path is what they mean. */
-function pathOf(target: string): string {
-  if (target.startsWith("/")) return target;
-  const match = /^https?:\/\/[^/]*(\/.*)?$/i.exec(target);
-  if (match === null) throw new StorageError("InvalidUri");
-  return match[1] ?? "/";
+/** Clients of a proxy send a whole URL; its path and host are what they mean (RFC 9112, 3.2.2). */
+function wholeUrl(target: string): [path: string, host: string] {
+  const match = /^https?:\/\/([^/]+)(\/.*)?$/i.exec(target);
+  if (match?.[1] === undefined) throw new StorageError("InvalidUri");
+  return [match[2] ?? "/", match[1]];
 }
 
 /** A part of a URL without its percent signs. */
