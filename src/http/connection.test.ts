@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, suite, test } from "node:test";
 import { connect as connectSecurely } from "node:tls";
 import { randomIds } from "../base/ids.ts";
-import { developmentCertificate } from "./certificate.ts";
+import { developmentCertificate, readCertificate } from "./certificate.ts";
 import { Connection } from "./connection.ts";
 import type { Exchange } from "./exchange.ts";
 import { drained, httpServer } from "./listener.ts";
@@ -52,7 +52,7 @@ suite("A connection", () => {
     ...{ directory: folder, hosts: [], now: Date.now(), ids: randomIds },
   });
   const ca = readFileSync(authority);
-  const tls = { cert: readFileSync(files.cert), key: readFileSync(files.key) };
+  const tls = readCertificate(files);
   const secure = httpServer({ serve: (exchange) => void echo(exchange), tls, clock });
   const securePort = once(secure.listen(0, "127.0.0.1"), "listening").then(
     () => (secure.address() as AddressInfo).port,
