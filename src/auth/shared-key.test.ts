@@ -293,6 +293,18 @@ const rows: [what: string, sent: Sent, text: string, want: boolean][] = [
     plain(empty, "", `/${account}/${account}/c`),
     true,
   ],
+  [
+    "a secondary's root as the primary's",
+    get([], { rawPath: `/${account}-secondary` }),
+    plain(empty, "", `/${account}/${account}`),
+    true,
+  ],
+  [
+    "a blob whose name looks like a secondary's is not another blob",
+    get([], { rawPath: `/${account}/c/${account}-secondary/b` }),
+    plain(empty, "", `/${account}/${account}/c/${account}/b`),
+    false,
+  ],
 ];
 for (const [what, sent, text, want] of rows) {
   test(`isSigned(): ${what}`, () => assert.equal(accepts(sent, "SharedKey", text), want));

@@ -127,8 +127,10 @@ function resourcesOf({ account, rawPath, parameters }: SignedRequest, scheme: Sc
   const suffix = scheme === "SharedKey" ? allParameters(parameters) : compOf(parameters);
   const resources = [`/${account}${rawPath}${suffix}`];
   // Older clients sign a secondary's path as the primary's.
-  const primary = rawPath.replace(`/${account}-secondary`, `/${account}`);
-  if (primary !== rawPath) resources.push(`/${account}${primary}${suffix}`);
+  const secondary = `/${account}-secondary`;
+  if (rawPath === secondary || rawPath.startsWith(`${secondary}/`)) {
+    resources.push(`/${account}/${account}${rawPath.slice(secondary.length)}${suffix}`);
+  }
   return resources;
 }
 
