@@ -23,6 +23,15 @@ test("parseHead(): line, headers in both forms, white space around values", () =
   assert.equal(parseHead("GET / HTTP/1.0").minor, 0);
 });
 
+test("parseHead(): a target beyond ASCII is read as UTF-8, and refused if it is none", () => {
+  const sent = (target: string) => parseHead(`GET ${target} HTTP/1.1`).url;
+  assert.equal(
+    sent("/c/gr\xc3\xb6\xc3\x9fe%20\xe2\x82\xac?prefix=\xc3\xb6"),
+    "/c/größe%20€?prefix=ö",
+  );
+  assert.throws(() => sent("/c/\xf6"), BrokenRequest);
+});
+
 test("parseHead(): a header that comes twice is joined, unless that could mean two things", () => {
   const twice = (name: string) => () =>
     parseHead(head("GET / HTTP/1.1", `${name}: 1`, `${name}: 2`));

@@ -4,6 +4,7 @@ import { type ErrorCode, errors } from "../rules/errors.ts";
 /** The first lines of a request, as they were sent; names of `headers` in lower case. */
 export type Head = {
   readonly method: string;
+  /** The target; where it holds more than ASCII, its bytes are UTF-8. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string | undefined>>;
   /** Names and values by turns, in the order and case they were sent in. */
@@ -76,7 +77,19 @@ export function parseHead(text: string): Head {
     else headers[name] = `${before}, ${value}`;
   }
   const [, method = "", url = "", minor] = line;
-  return { method, url, headers, rawHeaders, minor: minor === "1" ? 1 : 0, text };
+  return { method, url: targetOf(url), headers, rawHeaders, minor: minor === "1" ? 1 : 0, text };
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/** A target as text: some clients, curl among them, send names beyond ASCII as the UTF-8 that they are. */
+function targetOf(bytes: string): string {
+  if (!/[\x80-\xff]/.test(bytes)) return bytes;
+  try {
+    return utf8.decode(Buffer.from(bytes, "latin1"));
+  } catch {
+    throw new BrokenRequest("InvalidUri");
+  }
 }
 
 function trimmed(text: string, from: number, to: number): string {
