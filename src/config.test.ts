@@ -54,6 +54,11 @@ const flags: [argv: string, want: Partial<Config>][] = [
     },
   ],
   ["--skipApiVersionCheck --disableTelemetry --loose -L", { command: "serve" }],
+  ["--inMemoryPersistence --extentMemoryLimit 512", { inMemory: true }],
+  [
+    "--blobKeepAliveTimeout 5 --queueKeepAliveTimeout 5 --tableKeepAliveTimeout 5",
+    { command: "serve" },
+  ],
   ["", { oauth: "off", tls: "off", accountsFile: undefined, rolesFile: undefined }],
   ["--tls auto", { tls: "auto" }],
   ["--cert c --key k", { tls: { cert: "c", key: "k" } }],

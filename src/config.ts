@@ -122,8 +122,10 @@ Details
   --changeFeed                 keep a log of all changes of blobs in the container $blobchangefeed
   --changeFeedInterval SECONDS how long changes take to get there (60)
   --rehydrateDelay SECONDS     how long a blob takes to leave the archive (10)
-  --skipApiVersionCheck, --disableTelemetry, --loose
-                               taken for Azurite's sake; every version is served, nothing is sent home`;
+  --skipApiVersionCheck, --disableTelemetry, --loose, --extentMemoryLimit MIB,
+  --blobKeepAliveTimeout SECONDS, --queueKeepAliveTimeout SECONDS, --tableKeepAliveTimeout SECONDS
+                               taken for Azurite's sake: every version is served, nothing is sent home, memory has
+                               no limit of its own, and connections stay open for 75 seconds`;
 
 const PORT_MAX = 65_535;
 const text = { type: "string" } as const;
@@ -172,6 +174,10 @@ const OPTIONS = {
   skipApiVersionCheck: flag,
   disableTelemetry: flag,
   loose: { ...flag, short: "L" },
+  extentMemoryLimit: text,
+  blobKeepAliveTimeout: text,
+  queueKeepAliveTimeout: text,
+  tableKeepAliveTimeout: text,
 } as const;
 
 const HTTP_THREADS_MAX = 16;
