@@ -121,6 +121,9 @@ const bad: [argv: string, env: Env, says: string][] = [
   ["--blobPort 1.5", {}, "--blobPort 1.5"],
   ["--blobPort=", {}, "--blobPort"],
   ["--blobPort", {}, "blobPort"],
+  ["--location=", {}, "--location is empty"],
+  ["--blobHost=", {}, "--blobHost is empty"],
+  ["--accounts=", {}, "--accounts is empty"],
   ["--queuePort x", {}, "--queuePort x"],
   ["--smbPort 70000", {}, "--smbPort 70000"],
   ["--logLevel loud", {}, "--logLevel loud"],
@@ -147,6 +150,7 @@ const bad: [argv: string, env: Env, says: string][] = [
   ["", { LAZULI_ACCOUNTS: "" }, "LAZULI_ACCOUNTS"],
   ["", { LAZULI_ACCOUNTS: `A:${key}` }, "LAZULI_ACCOUNTS"],
   ["", { LAZULI_ACCOUNTS: "abc:!" }, "LAZULI_ACCOUNTS"],
+  ["", { LAZULI_ACCOUNTS: key }, "LAZULI_ACCOUNTS"],
   ["", { AZURITE_ACCOUNTS: "abc" }, "abc"],
 ];
 for (const [argv, env, says] of bad) {

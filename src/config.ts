@@ -188,6 +188,7 @@ const usualThreads = (cores: number): number => (cores < 4 ? 0 : 1);
 /** Reads the command line and environment once. */
 export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Config {
   const { values, positionals } = parsed(argv);
+  refuseEmpty(values);
   const [given = "serve", ...rest] = positionals;
   const command = commands.find((name) => name === given);
   if (command === undefined || rest.length > 0) {
@@ -274,6 +275,17 @@ function parsed(argv: readonly string[]) {
   } catch (error) {
     const [first = ""] = (error as Error).message.split(/[.\n]/);
     throw new ConfigError(`${first}; --help tells what there is.`);
+  }
+}
+
+/**
+ * A script whose variable is not set gives an empty text, which would mean more than anybody wants: as a
+ * location the directory it runs in, as a host every network. A password may well be empty.
+ */
+function refuseEmpty(values: Values): void {
+  const { pwd: _, copySources: __, ...others } = values;
+  for (const [name, value] of Object.entries(others)) {
+    if (value === "") throw new ConfigError(`--${name} is empty.`);
   }
 }
 

@@ -57,14 +57,17 @@ export function parseAccountsFile(text: string): Accounts {
   );
 }
 
+const SHOWN_FORM = /^[\w.-]{0,30}$/;
+
 type Given = Omit<Account, "keys"> & { readonly keys: readonly string[] };
 
 function accountsOf(given: readonly Given[]): Accounts {
   const accounts = new Map<string, Account>();
   for (const { name, keys, ...settings } of given) {
     if (!isAccountName(name)) {
+      const shown = SHOWN_FORM.test(name) ? `"${name}"` : "what stands for a name"; // a key, perhaps
       throw new Error(
-        `"${name}" is no account name: it takes 3 to 24 lower-case letters and digits.`,
+        `${shown} is no account name: it takes 3 to 24 lower-case letters and digits.`,
       );
     }
     if (accounts.has(name)) throw new Error(`the account ${name} is given twice.`);
