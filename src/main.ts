@@ -59,6 +59,7 @@ async function main(): Promise<void> {
   if (config.command === "help") return say(USAGE);
   if (config.command === "version") return say("lazuli 0.1.0");
   const log = openLog(config);
+  process.umask(0o077); // what is made from here on holds data, in whatever directory it lies
   const rules = lifecycleRules(config); // before anything is opened, so that a mistake costs nothing
   if (config.command !== "serve") {
     const problems = await maintained(config);

@@ -1,5 +1,13 @@
 import assert from "node:assert/strict";
-import { existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  globSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
@@ -79,6 +87,18 @@ test("A backup is renewed: only new files are copied, old ones go, and reused na
     assert.ok(reply.body.equals(bodyOf(index)), name);
   }
   await again.stop();
+});
+
+test("Data and backups are their owner's alone, also in directories that others may look into", async () => {
+  const data = path("open-data");
+  const copy = path("open-copy");
+  for (const directory of [data, copy]) mkdirSync(directory, { mode: 0o755 });
+  const server = await start(data);
+  assert.equal((await backUp(server, copy)).code, 0);
+  for (const file of globSync(`{${data},${copy}}/*`)) {
+    assert.equal(statSync(file).mode & 0o077, 0, file);
+  }
+  await server.stop();
 });
 
 test("What cannot be is refused with a sentence", async () => {
