@@ -197,7 +197,10 @@ export class Connection implements Line {
   #ended(): void {
     this.#isEnded = true;
     if (this.#exchange === undefined) this.socket.end();
-    else if (!this.#exchange.body.isOver) this.socket.destroy();
+    else if (!this.#exchange.body.isOver) {
+      if (this.#exchange.isAnswered) this.#end();
+      else this.socket.destroy();
+    }
   }
 
   #refuse(code: ErrorCode): void {
