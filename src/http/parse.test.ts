@@ -152,6 +152,19 @@ const addresses: [what: string, host: string, url: string, want: Partial<Address
     },
   ],
   [
+    "a plus in the texts of a signature is a space, but not in the signature",
+    PATH_HOST,
+    "/abc?rscd=a+b%2Bc&si=my+policy&SRK=x+y&sig=a+b",
+    {
+      parameters: [
+        ["rscd", "a b+c"],
+        ["si", "my policy"],
+        ["srk", "x y"],
+        ["sig", "a+b"],
+      ],
+    },
+  ],
+  [
     "parameters without a value, and none",
     PATH_HOST,
     "/abc?a&b=&&c=d=e",

@@ -92,11 +92,17 @@ export function parseQuery(text: string): [string, string][] {
     const at = pair.indexOf("=");
     const name = decoded(at === -1 ? pair : pair.slice(0, at)).toLowerCase();
     const value = at === -1 ? "" : pair.slice(at + 1);
-    // SDKs write the spaces of OData's options as forms do, where they add a signature to the URL.
-    pairs.push([name, decoded(name.startsWith("$") ? value.replaceAll("+", " ") : value)]);
+    const isForm = name.startsWith("$") || FORM_WRITTEN.has(name);
+    pairs.push([name, decoded(isForm ? value.replaceAll("+", " ") : value)]);
   }
   return pairs;
 }
+
+/**
+ * The texts in a signature. Some SDKs (.NET's and Go's) write spaces in them as forms do, and others those of
+ * OData's options where they add a signature to the URL; a plus that is meant is %2B with all of them.
+ */
+const FORM_WRITTEN = new Set("rscc rscd rsce rscl rsct si ses spk srk epk erk".split(" "));
 
 export type RequestIds = { readonly id: string; readonly clientId: string | undefined };
 

@@ -252,9 +252,12 @@ suite("Service SAS", () => {
       contentLanguage: "fr",
       contentType: "text/x-test",
     });
+    const asForms = query.replaceAll("%20", "+"); // as .NET's and Go's SDKs write it
+    assert.notEqual(asForms, query);
     for (const reply of [
       await blobBy("one", query).download(),
       await blobBy("one", query).getProperties(),
+      await blobBy("one", asForms).getProperties(),
     ]) {
       assert.equal(reply.cacheControl, "no-store");
       assert.equal(reply.contentDisposition, 'attachment; filename="a b.txt"');
