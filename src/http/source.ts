@@ -33,7 +33,7 @@ export type SourcesOptions = {
 const URL_SIZE_MAX = 2048;
 const ANSWER_LIMIT_MS = 30_000;
 const LOCAL_NAMES = new Set(["localhost", "127.0.0.1", "[::1]"]);
-const HOST_STYLE = /\.(blob|queue|table|file)\./i;
+const HOST_STYLE = /^[^.]+\.(?:blob|queue|table|file)\./i;
 
 /** Where a header says a copy reads from. */
 export function sourceUrlOf(request: Pick<Request, "header">): URL {
@@ -72,14 +72,20 @@ export function copySources(options: SourcesOptions): Sources {
   };
 }
 
-/** What a URL names of ours: one of our ports on this machine, or on the host that the request itself named. */
+/** A host without the account and service that its name may begin with. */
+const machineOf = (hostname: string): string => hostname.toLowerCase().replace(HOST_STYLE, "");
+
+/**
+ * What a URL names of ours: one of our ports on this machine, or on the host that the request itself named.
+ * Another machine may well serve on the same ports, and an account of the same name.
+ */
 function localSource({ ports }: SourcesOptions, url: URL, asker: Asker): LocalSource | undefined {
   const port = url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port);
   const service = ports.get(port);
   if (service === undefined) return undefined;
-  const mine = new URL(asker.endpoint).hostname;
+  const machine = machineOf(url.hostname);
   const isMine =
-    LOCAL_NAMES.has(url.hostname) || url.hostname === mine || HOST_STYLE.test(url.hostname);
+    LOCAL_NAMES.has(machine) || machine === machineOf(new URL(asker.endpoint).hostname);
   if (!isMine) return undefined;
   const headers = { host: url.host };
   const message = { method: "GET", url: url.pathname + url.search, headers, rawHeaders: [] };
