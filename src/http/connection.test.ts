@@ -191,6 +191,7 @@ suite("A connection", () => {
   test("what is no request is refused, and the connection ended", async () => {
     for (const [bytes, code] of [
       ["GET /a HTTP/1.1\r\n\r\n", "400"],
+      ["GET /a HTTP/1.1\r\nHost: a/b\r\n\r\n", "400"],
       ["nonsense\r\n\r\n", "400 [^\r]*\r\nx-ms-error-code: InvalidInput[\\s\\S]*\r\nDate: "],
       ["GET /a HTTP/1.1\nHost: h\n\n", "400"],
       [

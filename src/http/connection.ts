@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { XML_DECLARATION } from "../base/xml.ts";
 import { type ErrorCode, errors } from "../rules/errors.ts";
 import { Exchange, KEEP_ALIVE_MS, type Line } from "./exchange.ts";
-import { BrokenRequest, bodySizeOf, keepsAlive, parseHead } from "./wire.ts";
+import { BrokenRequest, bodySizeOf, isHost, keepsAlive, parseHead } from "./wire.ts";
 
 export const HEAD_SIZE_MAX = 64 * 1024;
 /** A request's head must be there so long after its first byte, or after the connection was made. */
@@ -167,7 +167,8 @@ export class Connection implements Line {
     this.#isKnown = true;
     if (end - from > HEAD_SIZE_MAX) throw new BrokenRequest("RequestHeaderFieldsTooLarge");
     const head = parseHead(this.#rest.toString("latin1", from, end));
-    if (head.minor === 1 && head.headers.host === undefined) throw new BrokenRequest(); // RFC 9112, 3.2
+    const { host } = head.headers;
+    if (host === undefined ? head.minor === 1 : !isHost(host)) throw new BrokenRequest(); // RFC 9112, 3.2
     const size = bodySizeOf(head);
     this.#rest = this.#rest.subarray(end + HEAD_END.length);
     const exchange = new Exchange(this, head, size, keepsAlive(head));

@@ -9,7 +9,7 @@ import { isServiceVersion, NEWEST_VERSION } from "../rules/versions.ts";
 import { noRequestBody } from "./body.ts";
 import { parseConditions } from "./conditions.ts";
 import type { CustomerKey, Request, RequestBody, ServiceDefinition } from "./operation.ts";
-import type { Head } from "./wire.ts";
+import { type Head, isHost } from "./wire.ts";
 
 const URL_SIZE_MAX = 32 * 1024;
 const HEADER_COUNT_MAX = 256;
@@ -70,7 +70,7 @@ export function addressOf(url: string, sentHost: string, secure: boolean): Addre
 /** Clients of a proxy send a whole URL; its path and host are what they mean (RFC 9112, 3.2.2). */
 function wholeUrl(target: string): [path: string, host: string] {
   const match = /^https?:\/\/([^/]+)(\/.*)?$/i.exec(target);
-  if (match?.[1] === undefined) throw new StorageError("InvalidUri");
+  if (match?.[1] === undefined || !isHost(match[1])) throw new StorageError("InvalidUri");
   return [match[2] ?? "/", match[1]];
 }
 

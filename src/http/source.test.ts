@@ -22,6 +22,7 @@ const rows: [url: string, endpoint: string, isOurs: boolean][] = [
   ["http://other.lan:10000/abc/c/b", "http://store.lan:10000/abc/", false],
   ["http://abc.blob.other.lan:10000/c/b", "http://127.0.0.1:10000/abc/", false],
   ["http://abc.blob.other.lan:10000/c/b", "http://abc.blob.store.lan:10000/", false],
+  ["http://other.lan:10000/abc/c/b", "http://other.lan:99999/abc/", false],
   ["https://abc.blob.core.windows.net/c/b", "http://127.0.0.1:10000/abc/", false],
 ];
 for (const [url, endpoint, isOurs] of rows) {

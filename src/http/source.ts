@@ -75,6 +75,10 @@ export function copySources(options: SourcesOptions): Sources {
 /** A host without the account and service that its name may begin with. */
 const machineOf = (hostname: string): string => hostname.toLowerCase().replace(HOST_STYLE, "");
 
+/** The host that the request named, which may be none that a URL can have. */
+const askedHost = ({ endpoint }: Asker): string =>
+  URL.canParse(endpoint) ? new URL(endpoint).hostname : "";
+
 /**
  * What a URL names of ours: one of our ports on this machine, or on the host that the request itself named.
  * Another machine may well serve on the same ports, and an account of the same name.
@@ -84,8 +88,7 @@ function localSource({ ports }: SourcesOptions, url: URL, asker: Asker): LocalSo
   const service = ports.get(port);
   if (service === undefined) return undefined;
   const machine = machineOf(url.hostname);
-  const isMine =
-    LOCAL_NAMES.has(machine) || machine === machineOf(new URL(asker.endpoint).hostname);
+  const isMine = LOCAL_NAMES.has(machine) || machine === machineOf(askedHost(asker));
   if (!isMine) return undefined;
   const headers = { host: url.host };
   const message = { method: "GET", url: url.pathname + url.search, headers, rawHeaders: [] };

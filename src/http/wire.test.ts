@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { BrokenRequest, bodySizeOf, Chunks, headText, keepsAlive, parseHead } from "./wire.ts";
+import {
+  BrokenRequest,
+  bodySizeOf,
+  Chunks,
+  headText,
+  isHost,
+  keepsAlive,
+  parseHead,
+} from "./wire.ts";
 
 const head = (...lines: string[]) => lines.join("\r\n");
 
@@ -30,6 +38,35 @@ test("parseHead(): a target beyond ASCII is read as UTF-8, and refused if it is 
     "/c/größe%20€?prefix=ö",
   );
   assert.throws(() => sent("/c/\xf6"), BrokenRequest);
+});
+
+test("isHost(): names, addresses and ports, and nothing that ends a host in a URL", () => {
+  for (const text of [
+    "",
+    "h",
+    "my_host:10000",
+    "a.blob.localhost",
+    "127.0.0.1:80",
+    "[::1]:1",
+    "h:",
+  ]) {
+    assert.ok(isHost(text), text);
+  }
+  for (const text of [
+    "[",
+    "a b",
+    "a/b",
+    "a@b",
+    "a?b",
+    "a#b",
+    "::1",
+    "\xe4",
+    "<x>",
+    "h:x",
+    "h:999999",
+  ]) {
+    assert.ok(!isHost(text), text);
+  }
 });
 
 test("parseHead(): a header that comes twice is joined, unless that could mean two things", () => {
