@@ -9,7 +9,6 @@ import type { CopyState, FileCopyRecord, FileRecord } from "../store/file-record
 import { fileCopies, nodes } from "../store/keys.ts";
 import { hexOf, nodeOf } from "./namespace.ts";
 import { stamped } from "./node.ts";
-
 import { findShare, isFile, prepare, type ShareTx, save, viewOf } from "./tree.ts";
 
 export type CopierOptions = {
@@ -20,9 +19,6 @@ export type CopierOptions = {
 
 /** So many bytes are fetched before they are put into the file and told of. */
 const BATCH_SIZE = 32 * 1024 * 1024;
-
-/** So many copies that wait are looked at to find some that can go on. */
-const LOOKED_AT = 1000;
 
 type Key = readonly [share: bigint, file: bigint];
 /** Thrown where a copy is not wanted any more. */
@@ -43,7 +39,7 @@ export class FileCopier {
       engine,
       log,
       isWanted: async (tx, key) => (await fileCopies.get(tx, ...key)) !== undefined,
-      waiting,
+      waiting: (tx, limit) => fileCopies.walk(tx, [], { limit }),
       make: (key, value, isAborted) => this.#copy(key, value, isAborted),
     });
   }
@@ -60,6 +56,7 @@ export class FileCopier {
 
   async #copy(key: Key, copy: FileCopyRecord, aborted: AbortSignal): Promise<void> {
     try {
+      await this.#options.engine.read((tx) => pendingFile(tx, key, copy)); // or nothing is fetched
       await this.#fill(key, copy, aborted);
       await this.#change(key, copy, async (change, file) => {
         fileCopies.delete(change.tx, ...key);
@@ -147,16 +144,12 @@ export class FileCopier {
   /** Changes a file that this copy still goes on into; Aborted if it does not. */
   async #change(
     key: Key,
-    { id, account, shareName }: FileCopyRecord,
+    copied: FileCopyRecord,
     body: (change: ShareTx, file: Pending) => Promise<CopyState>,
   ): Promise<void> {
     const { engine, around } = this.#options;
     await engine.write(async (tx: WriteTx) => {
-      const share = await findShare(tx, account, shareName, undefined);
-      if (share?.id !== key[0]) throw new Aborted();
-      const node = await nodeOf(tx, viewOf(share), key[1]);
-      const found = node !== undefined && isFile(node) ? pendingCopy(node, id) : undefined;
-      if (found === undefined) throw new Aborted();
+      const { share, file: found } = await pendingFile(tx, key, copied);
       const change: ShareTx = {
         ...{ tx, share, sparse: around.contents.sparse, opens: around.opens },
       };
@@ -165,23 +158,10 @@ export class FileCopier {
       const copy = await body(change, file);
       const size = copy.status === "failed" ? 0 : file.size;
       const isEnded = copy.status !== "pending";
-      const record = { ...file, ...(isEnded ? { ...changed, changedAt: hexOf(tick) } : {}) };
-      await save(change, found, { ...record, size, copy });
+      const ended = { ...file, ...(isEnded ? { ...changed, changedAt: hexOf(tick) } : {}) };
+      await save(change, found, { ...ended, size, copy });
     });
   }
-}
-
-/** Copies into shares that are there; those into a deleted one wait until it is restored or goes for good. */
-async function waiting(tx: ReadTx, limit: number) {
-  const rows = await fileCopies.walk(tx, [], { limit: LOOKED_AT });
-  const there: typeof rows = [];
-  for (const row of rows) {
-    const { account, shareName } = row.value;
-    const share = await findShare(tx, account, shareName, undefined);
-    if (share?.id === row.key[0]) there.push(row);
-    if (there.length === limit) break;
-  }
-  return there;
 }
 
 /** A stream of which parts are taken one after another. */
@@ -214,6 +194,16 @@ function describe(error: unknown): string {
     return `${error.status} ${error.code} "${error.details.Reason ?? error.message}"`;
   }
   return '500 InternalError "The copy failed when reading the source."';
+}
+
+/** The file that a copy goes on into; Aborted if it does so no more. */
+async function pendingFile(tx: ReadTx, key: Key, { id, account, shareName }: FileCopyRecord) {
+  const share = await findShare(tx, account, shareName, undefined);
+  if (share?.id !== key[0]) throw new Aborted();
+  const node = await nodeOf(tx, viewOf(share), key[1]);
+  const file = node !== undefined && isFile(node) ? pendingCopy(node, id) : undefined;
+  if (file === undefined) throw new Aborted();
+  return { share, file };
 }
 
 type Pending = FileRecord & { readonly copy: CopyState };

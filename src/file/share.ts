@@ -357,7 +357,7 @@ export const restoreShare = createOperation({
     }
     return tickOf(version);
   },
-  async apply({ tx, place, found, input: version, around }) {
+  async apply({ tx, place, found, input: version }) {
     if (found !== undefined) throw new StorageError("ShareAlreadyExists");
     const { account, name } = place;
     const deleted = await deletedShares.get(tx, account, name, version);
@@ -366,7 +366,6 @@ export const restoreShare = createOperation({
     }
     deletedShares.delete(tx, account, name, version);
     putShare(tx, place, deleted.share);
-    tx.afterCommit(() => around.copies.wake()); // copies into it have waited
     const headers = { ...changedHeaders(deleted.share), ...quotaHeader(deleted.share) };
     return { status: 201, headers };
   },

@@ -17,6 +17,8 @@ type Running<K> = {
 };
 
 const AT_ONCE = 2;
+/** A copy that failed for no fault of its source, on a full disk for example, is tried again so much later. */
+const RETRY_MS = 1_000;
 
 /** Makes copies beside the requests that began them, few at once, and ends those that nobody wants any more. */
 export class BackgroundCopies<K extends readonly unknown[], V> {
@@ -40,14 +42,25 @@ export class BackgroundCopies<K extends readonly unknown[], V> {
       const id = key.join(" ");
       if (this.#running.size >= AT_ONCE || this.#running.has(id) || this.#isStopped) continue;
       const isAborted = new AbortController();
-      const ended = make(key, value, isAborted.signal)
-        .catch((error) => log.error("a copy failed", { error: String(error) }))
-        .finally(() => {
-          this.#running.delete(id);
-          void this.wake().catch((error) => log.error("copies wait", { error: String(error) }));
-        });
+      const ended = make(key, value, isAborted.signal).then(
+        () => this.#end(id, 0),
+        (error) => {
+          log.error("a copy failed", { error: String(error) });
+          this.#end(id, RETRY_MS);
+        },
+      );
       this.#running.set(id, { key, isAborted, ended });
     }
+  }
+
+  #end(id: string, pauseMs: number): void {
+    this.#running.delete(id);
+    const wake = () =>
+      void this.wake().catch((error) => {
+        this.#options.log.error("copies wait", { error: String(error) });
+      });
+    if (pauseMs === 0) wake();
+    else setTimeout(wake, pauseMs).unref();
   }
 
   /** Ends what is under way; the next start takes it up again. */
