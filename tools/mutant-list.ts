@@ -219,7 +219,7 @@ export const mutants: readonly Mutant[] = [
         "",
       ],
     ],
-    found: doors("power cut"),
+    found: { by: "test", file: "test/service/smb-durable.test.ts" },
   },
   {
     bug: "an SMB WRITE that is to go through is answered before the sync",

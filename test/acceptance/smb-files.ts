@@ -24,7 +24,12 @@ export const disposition = {
   overwrite: 4,
   overwriteIf: 5,
 };
-export const options = { directory: 1, nonDirectory: 0x40, deleteOnClose: 0x1000 } as const;
+export const options = {
+  directory: 1,
+  writeThrough: 2,
+  nonDirectory: 0x40,
+  deleteOnClose: 0x1000,
+} as const;
 
 export type CreateOptions = {
   readonly access?: number;
