@@ -10,14 +10,8 @@ import {
   type Request,
   searchOperation,
 } from "../http/operation.ts";
-import { invalidHeader, invalidQuery, refuse, StorageError } from "../rules/errors.ts";
-import {
-  available,
-  blobLeaseCodes,
-  failedLease,
-  leaseAfterWrite,
-  leaseAt,
-} from "../rules/lease.ts";
+import { invalidHeader, invalidQuery, StorageError } from "../rules/errors.ts";
+import { available, leaseAfterWrite, leaseAt } from "../rules/lease.ts";
 import { checkedMetadata } from "../rules/metadata.ts";
 import { parseTagHeader } from "../rules/tags.ts";
 import {
@@ -225,7 +219,6 @@ export async function keptBlock(call: BlockCall): Promise<Reply> {
   const { tx, request, place, found, input, received, around } = call;
   const { contents } = around;
   const { container, name } = place;
-  if (found === undefined) refuse(failedLease(available, request.leaseId, "free", blobLeaseCodes));
   refuseOtherType(found);
   refusePending(found);
   refuseArchived(found, tx.now);
