@@ -22,6 +22,8 @@ export type Call = {
   readonly open: Open | undefined;
   /** In a related request, the open that the one before was about. */
   readonly relatedFile: bigint | undefined;
+  /** In a related request, why there is no such open. */
+  readonly failed: NtStatus | undefined;
   /**
    * Tells the client that the answer takes a while, unless it knows already. `onAbort` is called, once at
    * most, when the client cancels the request or what it is about is taken from it.

@@ -160,7 +160,10 @@ class Compound {
       }
       if (!isRelated) Object.assign(chain, nothing);
       const reply = await this.#handled(command, current, { chain, asked, isRelated });
-      if (reply.fileId !== undefined) chain.file = reply.fileId;
+      if (reply.fileId !== undefined) {
+        chain.file = reply.fileId;
+        chain.failed = undefined;
+      }
       if (reply.treeId !== undefined) chain.tree = reply.treeId;
       if (reply.session !== undefined) chain.session = reply.session.id;
       return reply;
@@ -209,6 +212,7 @@ class Compound {
       tree,
       open,
       relatedFile: isRelated ? chain.file : undefined,
+      failed: isRelated ? chain.failed : undefined,
       pend: (onAbort) => this.#pend(current, onAbort),
     };
     return command.handle(call, request);

@@ -4,6 +4,7 @@ import { findShare, nodeIn, remove, type Share, type ShareTx } from "../file/tre
 import { StorageError } from "../rules/errors.ts";
 import { DELETE, type Oplock, type RangeLock, READ, type Rights, WRITE } from "../rules/sharing.ts";
 import type { FileRecord, NodeRecord } from "../store/file-records.ts";
+import { entries } from "../store/keys.ts";
 import type { Holder, OpenFile } from "../store/opens.ts";
 import { access } from "./access.ts";
 import type { Around } from "./around.ts";
@@ -162,12 +163,14 @@ export class FileOpen implements OpenFile {
     this.#end(why);
     const { opens, holdings, waiters } = this.#around;
     if (this.deletesOnClose && !this.isSnapshot) {
-      opens.setDeletePending(this, true);
-      if (this.isDirectory) endWatches(this.#around, this);
+      if (!this.isDirectory) opens.setDeletePending(this, true);
+      else if (await this.#markEmpty()) endWatches(this.#around, this);
     }
-    const isLast = opens.leave(this);
+    opens.leave(this);
     holdings.letGo(this);
     waiters.released(this);
+    // Not what `leave` gives: somebody may have taken it out by force meanwhile.
+    const isLast = !this.isSnapshot && opens.of(this).length === 0;
     if (isLast && opens.isDeletePending(this)) await this.#remove();
     await this.settled();
   }
@@ -249,6 +252,16 @@ export class FileOpen implements OpenFile {
     this.session?.opens.delete(this.handle);
     if (this.watch !== undefined) this.#around.watches.remove(this.watch);
     for (const end of [...this.onEnd]) end(why);
+  }
+
+  /** Marks a directory to be deleted if nothing is in it; who comes later finds the mark. */
+  #markEmpty(): Promise<boolean> {
+    const { engine, opens } = this.#around;
+    return engine.read(async (tx) => {
+      const [child] = await entries.walk(tx, [this.share, this.file], { limit: 1 });
+      if (child === undefined) opens.setDeletePending(this, true);
+      return child === undefined;
+    }, "soon");
   }
 
   async #remove(): Promise<void> {

@@ -8,6 +8,7 @@ type Waiter = {
   /** Called when it has the lock. */
   readonly granted: () => void;
 };
+type Waiting = Waiter & { readonly stop: () => void };
 
 /** Whether an open may lock so beside what is locked: its own shared lock may lie on its own exclusive one. */
 export function mayLock(opens: Opens, open: FileOpen, lock: RangeLock): boolean {
@@ -38,7 +39,7 @@ export function mayTouch(
 /** Requests for locks that others hold, in the order they came. */
 export class LockWaiters {
   readonly #opens: Opens;
-  readonly #waiting = new Map<string, Set<Waiter>>();
+  readonly #waiting = new Map<string, Set<Waiting>>();
 
   constructor(opens: Opens) {
     this.#opens = opens;
@@ -48,12 +49,14 @@ export class LockWaiters {
   wait(waiter: Waiter): () => void {
     const key = keyOf(waiter.open);
     const waiting = this.#waiting.get(key) ?? new Set();
-    waiting.add(waiter);
-    this.#waiting.set(key, waiting);
-    return () => {
-      waiting.delete(waiter);
-      if (waiting.size === 0) this.#waiting.delete(key);
+    const stop = () => {
+      waiting.delete(entered);
+      if (waiting.size === 0 && this.#waiting.get(key) === waiting) this.#waiting.delete(key);
     };
+    const entered: Waiting = { ...waiter, stop };
+    waiting.add(entered);
+    this.#waiting.set(key, waiting);
+    return stop;
   }
 
   /** Something was unlocked: those who waited for it get theirs, in their order. */
@@ -61,6 +64,8 @@ export class LockWaiters {
     const key = keyOf(identity);
     for (const waiter of [...(this.#waiting.get(key) ?? [])]) {
       if (!mayLock(this.#opens, waiter.open, waiter.lock)) continue;
+      // It waits no more from here on: something else may be unlocked before its request goes on.
+      waiter.stop();
       waiter.open.locks = [...waiter.open.locks, waiter.lock];
       waiter.granted();
     }

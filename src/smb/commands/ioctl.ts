@@ -153,10 +153,16 @@ async function controlled(
 
 /** The open a control is about; some name none, so the dispatcher does not look. */
 function openOf(
-  { session, tree, relatedFile }: Call & { session: { opens: Map<bigint, Open> } | undefined },
+  {
+    session,
+    tree,
+    relatedFile,
+    failed,
+  }: Call & { session: { opens: Map<bigint, Open> } | undefined },
   { filePersistent, fileVolatile }: { filePersistent: bigint; fileVolatile: bigint },
 ): Open {
   const isRelated = filePersistent === NO_ID && fileVolatile === NO_ID;
+  if (isRelated && failed !== undefined) throw new SmbError(failed);
   const handle = isRelated && relatedFile !== undefined ? relatedFile : fileVolatile;
   const open = session?.opens.get(handle);
   if (open === undefined || open.tree !== tree) throw new SmbError("STATUS_FILE_CLOSED");

@@ -4,7 +4,7 @@ import { type CallWith, command } from "../command.ts";
 import type { FileOpen } from "../file-open.ts";
 import { mayLock } from "../lock-waiters.ts";
 import { breakReaders } from "../oplocks.ts";
-import { SmbError } from "../status.ts";
+import { type NtStatus, SmbError } from "../status.ts";
 import { EMPTY_BODY } from "../wire/bodies.ts";
 import { layout, u16, u32, u64 } from "../wire/layout.ts";
 
@@ -129,10 +129,15 @@ async function waited(call: CallWith<"open">, open: FileOpen, wanted: RangeLock)
   const { around } = call;
   const given = Promise.withResolvers<void>();
   const stop = around.waiters.wait({ open, lock: wanted, granted: () => given.resolve() });
-  const onEnd = () => given.reject(new SmbError("STATUS_RANGE_NOT_LOCKED"));
+  // Who is told that it has no lock gets none: it stops waiting at once, not when its request goes on.
+  const end = (status: NtStatus) => {
+    stop();
+    given.reject(new SmbError(status));
+  };
+  const onEnd = () => end("STATUS_RANGE_NOT_LOCKED");
   open.onEnd.add(onEnd);
   try {
-    call.pend((status) => given.reject(new SmbError(status)));
+    call.pend(end);
     await given.promise;
   } finally {
     stop();

@@ -88,6 +88,8 @@ export async function written(
       if (!mayTouch(around.opens, open, range, true))
         throw new SmbError("STATUS_FILE_LOCK_CONFLICT");
       if (data.length === 0) return;
+      // Who may append and not write changes nothing that is there (MS-SMB2 3.3.5.13).
+      if (start < node.size) open.need(access.writeData);
       const end = start + data.length;
       if (end > FILE_SIZE_MAX) throw new SmbError("STATUS_DISK_FULL");
       const ready = touched(open, await prepare(change, node), stamped(change.tx));

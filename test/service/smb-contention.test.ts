@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { after, before, suite, test } from "node:test";
+import { memoryEngine } from "../../src/engine/memory.ts";
+import { type Answer, commands, SmbClient, status } from "../acceptance/smb-client.ts";
+import {
+  close,
+  closeBody,
+  create,
+  createBody,
+  dataOf,
+  disposition,
+  handleOf,
+  LAST,
+  lock,
+  open,
+  options,
+  read,
+  rename,
+  write,
+} from "../acceptance/smb-files.ts";
+import { clock, type SmbWorld, smbWorld } from "./smb-world.ts";
+
+const SHARED = 0x1;
+const EXCLUSIVE = 0x2;
+const UNLOCK = 0x4;
+const AT_ONCE = 0x10;
+const BATCH = 9;
+
+const LEASE = 0xff;
+const RWH = 7;
+const RANGE_NOT_LOCKED = 0xc000007e;
+
+const is = (answer: Answer, wanted: number) =>
+  assert.equal(answer.status.toString(16), wanted.toString(16));
+
+suite("SMB clients that want the same", () => {
+  let world: SmbWorld;
+  const client = () => SmbClient.open({ port: world.client.options.port }, "share");
+  const durable = (guid: Buffer): [string, Buffer][] => [
+    ["DH2Q", Buffer.concat([Buffer.alloc(16), guid])],
+  ];
+  const back = (handle: Buffer, guid: Buffer): [string, Buffer][] => [
+    ["DH2C", Buffer.concat([handle, guid, Buffer.alloc(4)])],
+  ];
+
+  before(async () => {
+    world = await smbWorld(memoryEngine({ clock }));
+  });
+  after(() => world.end());
+
+  test("a lock that was waited for is had once, though several handles go at the same time", async () => {
+    const [one, two] = [await client(), await client()];
+    const mine = await open(one, "once");
+    await open(one, "once"); // goes together with the other one
+    const theirs = await open(two, "once");
+    const at = { start: 0, count: 10 };
+    is(await (await lock(one, mine, { ...at, flags: EXCLUSIVE | AT_ONCE })).answer, status.ok);
+    const waiting = await lock(two, theirs, { ...at, flags: SHARED });
+    await one.end();
+    is(await waiting.answer, status.ok);
+    is(await (await lock(two, theirs, { ...at, flags: UNLOCK })).answer, status.ok);
+    const third = await client();
+    const last = await open(third, "once");
+    is(await (await lock(third, last, { ...at, flags: EXCLUSIVE | AT_ONCE })).answer, status.ok);
+    await third.end();
+    await two.end();
+  });
+
+  test("a lock that was waited for is not had after the connection is gone", async () => {
+    const clientGuid = randomBytes(16);
+    const { port } = world.client.options;
+    const lease = Buffer.concat([randomBytes(16), Buffer.of(RWH), Buffer.alloc(15)]);
+    const guid = randomBytes(16);
+    const asked = { oplock: LEASE, contexts: [["RqLs", lease]] as [string, Buffer][] };
+    const one = await SmbClient.open({ port, clientGuid }, "share");
+    const contexts = [...asked.contexts, ...durable(guid)];
+    const kept = await open(one, "kept", { ...asked, contexts });
+    const other = await open(one, "kept", asked);
+    const at = { start: 0, count: 10 };
+    is(await (await lock(one, other, { ...at, flags: EXCLUSIVE | AT_ONCE })).answer, status.ok);
+    await lock(one, kept, { ...at, flags: EXCLUSIVE });
+    await one.end();
+    const two = await SmbClient.open({ port, clientGuid }, "share");
+    const contextsBack = [...asked.contexts, ...back(kept, guid)];
+    const again = await create(two, "kept", { ...asked, contexts: contextsBack });
+    is(again, status.ok);
+    const unlocked = await lock(two, handleOf(again), { ...at, flags: UNLOCK });
+    is(await unlocked.answer, RANGE_NOT_LOCKED);
+    await two.end();
+  });
+
+  test("a file whose client is gone, and only waits for it, may be renamed over", async () => {
+    const one = await client();
+    await open(one, "target", { oplock: BATCH, contexts: durable(randomBytes(16)) });
+    await one.end();
+    const two = await client();
+    const source = await open(two, "source");
+    is(await rename(two, source, "target", true), status.ok);
+    await two.end();
+  });
+
+  test("who may only append changes nothing that is there", async () => {
+    const one = await client();
+    const all = await open(one, "log");
+    await write(one, all, 0, Buffer.from("first"));
+    const log = await open(one, "log", { access: 0x100004 });
+    is(await write(one, log, 0, Buffer.from("FIRST")), status.accessDenied);
+    is(await write(one, log, 5, Buffer.from("second")), status.ok);
+    assert.equal(dataOf(await read(one, all, 0, 20)).toString(), "firstsecond");
+    await one.end();
+  });
+
+  test("a control of a compound fails as its open did", async () => {
+    const one = await client();
+    const control = Buffer.alloc(56);
+    control.writeUInt16LE(57, 0);
+    control.writeUInt32LE(0x00140078, 4);
+    LAST.copy(control, 8);
+    control.writeUInt32LE(32, 44);
+    control.writeUInt32LE(1, 48);
+    const answers = await one.compound([
+      [commands.create, createBody("nowhere", { disposition: disposition.open })],
+      [commands.ioctl, control],
+      [commands.close, closeBody(LAST)],
+    ]);
+    assert.deepEqual(
+      answers.map((answer) => answer.status),
+      [status.nameNotFound, status.nameNotFound, status.nameNotFound],
+    );
+    await one.end();
+  });
+
+  test("a directory with something in it does not wait to be deleted", async () => {
+    const [one, two] = [await client(), await client()];
+    const folder = { options: options.directory };
+    const watched = await open(one, "full", folder);
+    await open(one, "full\\file");
+    const doomed = await open(two, "full", { options: options.directory | options.deleteOnClose });
+    is(await close(two, doomed), status.ok);
+    is(await create(two, "full", folder), status.ok);
+    is(await create(two, "full\\more"), status.ok);
+    await close(one, watched);
+    await one.end();
+    await two.end();
+  });
+
+  test("an empty directory waits to be deleted until its last handle is closed", async () => {
+    const [one, two] = [await client(), await client()];
+    const folder = { options: options.directory };
+    const watched = await open(one, "empty", folder);
+    const doomed = await open(two, "empty", { options: options.directory | options.deleteOnClose });
+    is(await close(two, doomed), status.ok);
+    is(await create(two, "empty", folder), status.deletePending);
+    is(await create(two, "empty\\file"), status.deletePending);
+    is(await close(one, watched), status.ok);
+    is(await create(two, "empty", { disposition: disposition.open }), status.nameNotFound);
+    await one.end();
+    await two.end();
+  });
+});
