@@ -172,9 +172,17 @@ function changedBits(before: NodeRecord, after: NodeRecord): number {
   );
 }
 
+/** Nothing comes into a directory that an SMB client is about to delete, and nothing is moved out of it. */
+function refuseDoomed({ share, opens }: ShareTx, directory: bigint): void {
+  if (opens.isDeletePending({ share: share.id, file: directory })) {
+    throw new StorageError("SMBDeletePending");
+  }
+}
+
 /** Puts a new file or directory in its place, where nothing is. */
 export async function create(change: ShareTx, node: NodeRecord): Promise<void> {
   const { tx, share } = change;
+  refuseDoomed(change, tickOf(node.parent));
   const writing = writingOf(share);
   if (node.kind === "file") await grow(change, node.size);
   const { parent, name, id, kind } = node;
@@ -227,6 +235,7 @@ export async function move<N extends NodeRecord>(
   const { tx, share } = change;
   const writing = writingOf(share);
   const from = tickOf(node.parent);
+  for (const directory of [from, to.parent]) refuseDoomed(change, directory);
   const moved = { ...(await prepare(change, node)), parent: to.parent.toString(16), name: to.name };
   await dropEntry(tx, writing, from, node.name);
   putEntry(tx, writing, to.parent, { name: to.name, id: node.id, kind: node.kind });

@@ -169,7 +169,6 @@ export class FileOpen implements OpenFile {
     opens.leave(this);
     holdings.letGo(this);
     waiters.released(this);
-    // Not what `leave` gives: somebody may have taken it out by force meanwhile.
     const isLast = !this.isSnapshot && opens.of(this).length === 0;
     if (isLast && opens.isDeletePending(this)) await this.#remove();
     await this.settled();

@@ -114,16 +114,15 @@ export class Opens {
     this.#files.set(open.share, files);
   }
 
-  /** Takes an open out, with its locks and its oplock; gives whether it was the file's last one. */
-  leave(open: OpenFile): boolean {
+  /** Takes an open out, with its locks and its oplock. */
+  leave(open: OpenFile): void {
     const files = this.#files.get(open.share);
     const opens = files?.get(open.file);
     opens?.delete(open);
     this.acknowledge(open, noOplock);
-    if (opens === undefined || opens.size > 0) return false;
+    if (opens === undefined || opens.size > 0) return;
     files?.delete(open.file);
     if (files?.size === 0) this.#files.delete(open.share);
-    return true;
   }
 
   /** Takes an open from its client, who finds it closed. */

@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
-import { createFile, type FileServer, onDirectory, putRange, startFiles } from "./files.ts";
+import {
+  createDirectory,
+  createFile,
+  type FileServer,
+  onDirectory,
+  putRange,
+  startFiles,
+} from "./files.ts";
 import type { RawReply, RawRequest } from "./raw.ts";
 import { commands, SmbClient, status } from "./smb-client.ts";
 import {
@@ -185,6 +192,26 @@ suite("REST meets SMB", () => {
     await close(smb, handle);
     assert.equal((await ask("Get File")).status, 404);
     assert.equal(await listed(), false);
+  });
+
+  test("nothing is put into a directory that is to be deleted", async () => {
+    await fresh();
+    const handle = await open(smb, "doomed", { options: options.directory });
+    await setDelete(smb, handle, true);
+    const into = (name: string) => `/${share}/doomed/${name}`;
+    const renaming = { "x-ms-file-rename-source": `${files.server.url}${path()}` };
+    const attempts: RawRequest[] = [
+      createFile(into("file"), 10),
+      createDirectory(into("directory")),
+      { method: "PUT", path: into("renamed"), query: { comp: "rename" }, headers: renaming },
+    ];
+    for (const attempt of attempts) {
+      const reply = await files.ask(attempt);
+      assert.equal(reply.status, 409);
+      assert.equal(codeOf(reply), "SMBDeletePending");
+    }
+    await close(smb, handle);
+    assert.equal((await create(smb, "doomed", { disposition: 1 })).status, status.nameNotFound);
   });
 
   test("any lock on bytes keeps REST from writing, an exclusive one from reading", async () => {

@@ -4,6 +4,7 @@ import { after, before, suite, test } from "node:test";
 import { memoryEngine } from "../../src/engine/memory.ts";
 import { type Answer, commands, SmbClient, status } from "../acceptance/smb-client.ts";
 import {
+  bufferOf,
   close,
   closeBody,
   create,
@@ -15,8 +16,10 @@ import {
   lock,
   open,
   options,
+  queryInfo,
   read,
   rename,
+  setInfo,
   write,
 } from "../acceptance/smb-files.ts";
 import { clock, type SmbWorld, smbWorld } from "./smb-world.ts";
@@ -29,6 +32,8 @@ const BATCH = 9;
 
 const LEASE = 0xff;
 const RWH = 7;
+const FROZEN = 0xffff_ffff_ffff_ffffn;
+const DISK_FULL = 0xc000007f;
 const RANGE_NOT_LOCKED = 0xc000007e;
 
 const is = (answer: Answer, wanted: number) =>
@@ -157,5 +162,69 @@ suite("SMB clients that want the same", () => {
     is(await create(two, "empty", { disposition: disposition.open }), status.nameNotFound);
     await one.end();
     await two.end();
+  });
+
+  test("a compound whose second open is a good one goes on with that", async () => {
+    const one = await client();
+    const query = Buffer.alloc(41);
+    query.writeUInt16LE(41, 0);
+    query[2] = 1;
+    query[3] = 5;
+    query.writeUInt32LE(24, 4);
+    LAST.copy(query, 24);
+    const answers = await one.compound([
+      [commands.create, createBody("nowhere", { disposition: disposition.open })],
+      [commands.create, createBody("somewhere")],
+      [commands.queryInfo, query],
+      [commands.close, closeBody(LAST)],
+    ]);
+    assert.deepEqual(
+      answers.map((answer) => answer.status),
+      [status.nameNotFound, 0, 0, 0],
+    );
+    await one.end();
+  });
+
+  test("times that an open keeps are kept from all it does, unless it asked for what cannot be", async () => {
+    const one = await client();
+    const handle = await open(one, "times");
+    const times = async () => {
+      const basic = bufferOf(await queryInfo(one, handle, { infoClass: 4 }));
+      return { written: basic.readBigUInt64LE(16), changed: basic.readBigUInt64LE(24) };
+    };
+    const setTimes = (written: bigint, changed: bigint) => {
+      const data = Buffer.alloc(40);
+      data.writeBigUInt64LE(written, 16);
+      data.writeBigUInt64LE(changed, 24);
+      return setInfo(one, handle, 4, data);
+    };
+    is(await setTimes(FROZEN, FROZEN - 10n), status.invalidParameter);
+    const first = await times();
+    await write(one, handle, 0, Buffer.from("data"));
+    const second = await times();
+    assert.notEqual(second.written, first.written);
+    is(await setTimes(FROZEN, FROZEN), status.ok);
+    await write(one, handle, 0, Buffer.from("more"));
+    const security = Buffer.alloc(20);
+    security[0] = 1;
+    security.writeUInt16LE(0x8004, 2); // a list that says nothing: all may do all
+    const asked = Buffer.alloc(32);
+    asked.writeUInt16LE(33, 0);
+    asked[2] = 3;
+    asked.writeUInt32LE(security.length, 4);
+    asked.writeUInt16LE(64 + 32, 8);
+    asked.writeUInt32LE(4, 12);
+    handle.copy(asked, 16);
+    is(await one.request(commands.setInfo, Buffer.concat([asked, security])), status.ok);
+    assert.deepEqual(await times(), second);
+    await one.end();
+  });
+
+  test("room that no file can have is refused, and nothing is made", async () => {
+    const one = await client();
+    const contexts: [string, Buffer][] = [["AlSi", Buffer.alloc(8, 0xff)]];
+    is(await create(one, "huge", { contexts }), DISK_FULL);
+    is(await create(one, "huge", { disposition: disposition.open }), status.nameNotFound);
+    await one.end();
   });
 });

@@ -141,12 +141,7 @@ async function setBasic({ open }: SetCall, data: Buffer): Promise<void> {
   ] as const;
   const set: Partial<Record<(typeof times)[number][0], string>> = {};
   for (const [name, time] of times) {
-    if (time === KEEP) continue;
-    if (name !== "createdAt") {
-      if (time === THAW) open.keptTimes.delete(name);
-      else open.keptTimes.add(name);
-    }
-    if (time === FREEZE || time === THAW) continue;
+    if (time === KEEP || time === FREEZE || time === THAW) continue;
     if (time > 0x7fff_ffff_ffff_ffffn) throw new SmbError("STATUS_INVALID_PARAMETER");
     set[name] = hexOf(tickOfFileTime(time));
   }
@@ -167,6 +162,11 @@ async function setBasic({ open }: SetCall, data: Buffer): Promise<void> {
     const changedAt = isKept ? {} : { changedAt: hexOf(tick) };
     const ready = await prepare(change, node);
     await save(change, node, { ...ready, ...changed, ...changedAt, ...set, attributes: bits });
+    for (const [name, time] of times) {
+      if (time === KEEP || name === "createdAt") continue;
+      if (time === THAW) open.keptTimes.delete(name);
+      else open.keptTimes.add(name);
+    }
   });
 }
 
@@ -286,10 +286,6 @@ async function renamed(
   if (opens.conflicts({ share: share.id, file: parent }, TARGET_USE).length > 0) {
     throw new SmbError("STATUS_SHARING_VIOLATION");
   }
-  for (const file of new Set([from, parent])) {
-    if (opens.isDeletePending({ share: share.id, file }))
-      throw new SmbError("STATUS_DELETE_PENDING");
-  }
   if (there !== undefined && there.id !== node.id) {
     const wait = await makeWay({ around, change, there, replaces });
     if (wait !== undefined) return wait;
@@ -356,6 +352,7 @@ async function setSecurity({ open }: SetCall, data: Buffer, parts: number): Prom
     const permission = await keepPermission(change.tx, open.share, sddl);
     const { tick, ...changed } = stamped(change.tx);
     const ready = await prepare(change, node);
-    await save(change, node, { ...ready, ...changed, changedAt: hexOf(tick), permission });
+    const changedAt = open.keptTimes.has("changedAt") ? node.changedAt : hexOf(tick);
+    await save(change, node, { ...ready, ...changed, changedAt, permission });
   });
 }

@@ -38,13 +38,10 @@ async function permissionOf({ contexts }: Asked, change: ShareTx, parent: bigint
 
 /** Makes a new file or directory. */
 export async function made(asked: Asked, change: ShareTx, spot: Spot): Promise<Opened> {
-  const { tx, share, opens, sparse } = change;
+  const { tx, share, sparse } = change;
   const { options, attributes, disposition } = asked;
   const isDirectory = (options & DIRECTORY_FILE) !== 0;
   if (isDirectory && replaces(disposition)) throw new SmbError("STATUS_INVALID_PARAMETER");
-  if (opens.isDeletePending({ share: share.id, file: spot.parent })) {
-    throw new SmbError("STATUS_DELETE_PENDING");
-  }
   const granted = grantedFor(asked, undefined);
   if ((options & DELETE_ON_CLOSE) !== 0) {
     if ((granted & access.delete) === 0) throw new SmbError("STATUS_INVALID_PARAMETER");

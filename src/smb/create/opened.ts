@@ -1,4 +1,5 @@
 import type { NodeRecord } from "../../store/file-records.ts";
+import { FILE_SIZE_MAX } from "../commands/write.ts";
 import { FileOpen } from "../file-open.ts";
 import { LEVEL_LEASE } from "../holdings.ts";
 import { SmbError } from "../status.ts";
@@ -12,6 +13,9 @@ export function opened(asked: Asked, node: NodeRecord, granted: number, action: 
   const { around, session, tree, connection } = call;
   // A client that went away meanwhile closes nothing any more.
   if (session.trees.get(tree.id) !== tree) throw new SmbError("STATUS_NETWORK_NAME_DELETED");
+  const { allocation = 0n } = contexts;
+  if (action !== OPENED && allocation > BigInt(FILE_SIZE_MAX))
+    throw new SmbError("STATUS_DISK_FULL");
   const open = new FileOpen(around, {
     handle: around.nextHandle(),
     place,
@@ -25,9 +29,7 @@ export function opened(asked: Asked, node: NodeRecord, granted: number, action: 
     isWriteThrough: (options & WRITE_THROUGH) !== 0,
     isNew: action !== OPENED,
   });
-  if (contexts.allocation !== undefined && node.kind === "file" && open.isNew) {
-    open.allocation = Number(contexts.allocation);
-  }
+  if (node.kind === "file" && open.isNew) open.allocation = Number(allocation);
   session.opens.set(open.handle, open);
   asked.entered.open = open;
   if (open.isSnapshot) return { open, node, action };
