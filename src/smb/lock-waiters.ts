@@ -1,5 +1,5 @@
 import { overlap, type RangeLock } from "../rules/sharing.ts";
-import type { Identity, Opens } from "../store/opens.ts";
+import type { Identity, OpenFile, Opens } from "../store/opens.ts";
 import type { FileOpen } from "./file-open.ts";
 
 type Waiter = {
@@ -10,9 +10,13 @@ type Waiter = {
 };
 type Waiting = Waiter & { readonly stop: () => void };
 
+/** The opens whose locks count for one: what a snapshot shows is not what is locked in the share. */
+const besides = (opens: Opens, open: FileOpen): readonly OpenFile[] =>
+  open.isSnapshot ? [open] : opens.of(open);
+
 /** Whether an open may lock so beside what is locked: its own shared lock may lie on its own exclusive one. */
 export function mayLock(opens: Opens, open: FileOpen, lock: RangeLock): boolean {
-  return opens.of(open).every((other) =>
+  return besides(opens, open).every((other) =>
     other.locks.every((held) => {
       if (!lock.exclusive && (!held.exclusive || other === open)) return true;
       return !overlap(held, lock);
@@ -28,7 +32,7 @@ export function mayTouch(
   writes: boolean,
 ): boolean {
   if (range.count === 0n) return true;
-  return opens.of(open).every((other) =>
+  return besides(opens, open).every((other) =>
     other.locks.every((held) => {
       const isAllowed = other === open ? !writes || held.exclusive : !writes && !held.exclusive;
       return isAllowed || !overlap(held, range);

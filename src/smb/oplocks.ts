@@ -3,6 +3,7 @@ import type { FileOpen } from "./file-open.ts";
 import { HOLD_HANDLE, type Holding } from "./holdings.ts";
 
 function othersOf({ opens }: Around, open: FileOpen): Holding[] {
+  if (open.isSnapshot) return [];
   const all = (opens.of(open) as FileOpen[]).flatMap(({ holding }) => holding ?? []);
   return [...new Set(all)].filter((holding) => holding !== open.holding);
 }

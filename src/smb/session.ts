@@ -15,6 +15,13 @@ export type Tree = {
 /** A share by its number: one of the same name that is made later is another. */
 export type SharePlace = { readonly account: string; readonly name: string; readonly id: bigint };
 
+/** Waits for all, also where one fails: the others must be closed as well. */
+async function all(closing: readonly Promise<void>[]): Promise<void> {
+  for (const closed of await Promise.allSettled(closing)) {
+    if (closed.status === "rejected") throw closed.reason;
+  }
+}
+
 /** A client that is logging on, or has; all that it has open is gone with it. */
 export class Session {
   readonly id: bigint;
@@ -53,7 +60,7 @@ export class Session {
         open.lost();
       }
     }
-    for (const { id } of [...this.trees.values()]) await this.disconnect(id);
+    await all([...this.trees.values()].map(({ id }) => this.disconnect(id)));
   }
 
   /** Leaves a share, with all that is open there. */
@@ -61,10 +68,12 @@ export class Session {
     const tree = this.trees.get(treeId);
     this.trees.delete(treeId);
     const closing = [...this.opens.values()].filter((open) => open.tree === tree);
-    for (const open of closing) {
-      this.opens.delete(open.handle);
-      await open.close("cleanup");
-    }
+    await all(
+      closing.map((open) => {
+        this.opens.delete(open.handle);
+        return open.close("cleanup");
+      }),
+    );
   }
 
   /** The connection is gone: what may be taken up again waits for that, the rest is closed. */

@@ -112,6 +112,7 @@ export class Watches {
 
 /** The way from a watched directory down to that of a change; undefined if it is not below it. */
 function prefixOf({ open, isDeep }: Watch, { directory, above }: Notice): string | undefined {
+  if (open.isSnapshot) return undefined; // nothing changes there
   if (directory === open.file) return "";
   if (!isDeep || above === undefined) return undefined;
   const names: string[] = [];

@@ -56,7 +56,7 @@ export function createBody(name: string, given: CreateOptions = {}): Buffer {
   const bytes = utf16(name);
   fixed.writeUInt16LE(64 + 56, 44);
   fixed.writeUInt16LE(bytes.length, 46);
-  const filled = Buffer.concat([bytes, Buffer.alloc((8 - (bytes.length % 8)) % 8)]);
+  const filled = Buffer.concat([bytes, Buffer.alloc(bytes.length === 0 ? 8 : -bytes.length & 7)]);
   const contexts = given.contexts ?? [];
   const list = Buffer.concat(
     contexts.map(([tag, data], index) => {
@@ -75,7 +75,7 @@ export function createBody(name: string, given: CreateOptions = {}): Buffer {
     fixed.writeUInt32LE(64 + 56 + filled.length, 48);
     fixed.writeUInt32LE(list.length, 52);
   }
-  return Buffer.concat([fixed, filled.length === 0 ? Buffer.alloc(8) : filled, list]);
+  return Buffer.concat([fixed, filled, list]);
 }
 
 /** An open file, by its number on the wire. */

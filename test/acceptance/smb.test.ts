@@ -551,6 +551,16 @@ suite("SMB", () => {
       await create(connection, "versioned", { ...old, access: access.write }),
       status.accessDenied,
     );
+    // What is locked or watched in the share is so there, and the other way round.
+    const everything = { start: 0, count: 6, flags: 0x12 };
+    is(await (await lock(connection, handle, everything)).answer, status.ok);
+    is(await (await lock(connection, before, everything)).answer, status.ok);
+    is(await write(connection, handle, 0, Buffer.from("again!")), status.ok);
+    const watched = await open(connection, "", { ...old, options: 1 });
+    const watching = await notify(connection, watched, 0x1, false);
+    await close(connection, await open(connection, "live"));
+    await close(connection, watched);
+    is(await watching.answer, status.notifyCleanup);
     await connection.end();
   });
 

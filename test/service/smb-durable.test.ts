@@ -13,7 +13,7 @@ import {
   write,
   writeBody,
 } from "../acceptance/smb-files.ts";
-import { clock, type SmbWorld, smbWorld } from "./smb-world.ts";
+import { clock, SHARE, type SmbWorld, smbWorld } from "./smb-world.ts";
 
 /** An engine in memory whose disk takes as long as the test likes. */
 class GatedEngine implements Engine {
@@ -125,4 +125,23 @@ suite("SMB on a disk that keeps one waiting", () => {
       assert.equal((await answered).status, status.ok);
     });
   }
+});
+
+suite("SMB on a disk that fails", () => {
+  test("who logs off has nothing open any more", async () => {
+    const inner = memoryEngine({ clock });
+    let isBroken = false;
+    const world = await smbWorld({
+      read: (body) => inner.read(body),
+      write: (body) => inner.write(body),
+      settled: () => (isBroken ? Promise.reject(new Error("broken")) : Promise.resolve()),
+      close: () => inner.close(),
+    });
+    for (const name of ["one", "two"]) await open(world.client, name);
+    isBroken = true;
+    await world.client.request(commands.logoff, Buffer.of(4, 0, 0, 0));
+    assert.equal(world.opens.inShare(SHARE).length, 0);
+    isBroken = false;
+    await world.end();
+  });
 });

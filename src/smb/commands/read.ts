@@ -71,7 +71,7 @@ export async function bytesOf(
   const range = { start: BigInt(start), count: BigInt(length) };
   const opened = await open.read(async (tx) => {
     const { size, content } = await open.fileRecord(tx);
-    if (!open.isSnapshot && !mayTouch(around.opens, open, range, false)) {
+    if (!mayTouch(around.opens, open, range, false)) {
       throw new SmbError("STATUS_FILE_LOCK_CONFLICT");
     }
     const count = Math.max(0, Math.min(length, size - start));
