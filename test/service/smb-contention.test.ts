@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, before, suite, test } from "node:test";
 import { memoryEngine } from "../../src/engine/memory.ts";
+import { nodes } from "../../src/store/keys.ts";
 import { type Answer, commands, SmbClient, status } from "../acceptance/smb-client.ts";
 import {
   bufferOf,
@@ -22,7 +23,7 @@ import {
   setInfo,
   write,
 } from "../acceptance/smb-files.ts";
-import { clock, type SmbWorld, smbWorld } from "./smb-world.ts";
+import { clock, SHARE, type SmbWorld, smbWorld } from "./smb-world.ts";
 
 const SHARED = 0x1;
 const EXCLUSIVE = 0x2;
@@ -40,6 +41,7 @@ const is = (answer: Answer, wanted: number) =>
   assert.equal(answer.status.toString(16), wanted.toString(16));
 
 suite("SMB clients that want the same", () => {
+  const engine = memoryEngine({ clock });
   let world: SmbWorld;
   const client = () => SmbClient.open({ port: world.client.options.port }, "share");
   const durable = (guid: Buffer): [string, Buffer][] => [
@@ -50,7 +52,7 @@ suite("SMB clients that want the same", () => {
   ];
 
   before(async () => {
-    world = await smbWorld(memoryEngine({ clock }));
+    world = await smbWorld(engine);
   });
   after(() => world.end());
 
@@ -225,6 +227,21 @@ suite("SMB clients that want the same", () => {
     const contexts: [string, Buffer][] = [["AlSi", Buffer.alloc(8, 0xff)]];
     is(await create(one, "huge", { contexts }), DISK_FULL);
     is(await create(one, "huge", { disposition: disposition.open }), status.nameNotFound);
+    await one.end();
+  });
+
+  test("a file that is being copied into is not renamed over", async () => {
+    const one = await client();
+    await close(one, await open(one, "copied"));
+    await engine.write(async (tx) => {
+      for (const { key, value } of await nodes.walk(tx, [SHARE], { limit: 100 })) {
+        if (value.name !== "copied" || value.kind !== "file") continue;
+        const copy = { id: "1", source: "", status: "pending", total: 1, done: 0 } as const;
+        nodes.put(tx, key, { ...value, copy });
+      }
+    });
+    const source = await open(one, "better");
+    is(await rename(one, source, "copied", true), status.sharingViolation);
     await one.end();
   });
 });

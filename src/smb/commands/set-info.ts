@@ -1,3 +1,4 @@
+import { refusePending } from "../../file/file.ts";
 import { hexOf, ROOT, tickOf } from "../../file/namespace.ts";
 import { keepPermission, stamped } from "../../file/node.ts";
 import {
@@ -324,6 +325,7 @@ async function makeWay({
   if (there.kind === "directory" || (there.attributes & READ_ONLY) !== 0) {
     throw new SmbError("STATUS_ACCESS_DENIED");
   }
+  refusePending(there);
   const identity = { share: share.id, file: tickOf(there.id) };
   if (opens.isDeletePending(identity)) throw new SmbError("STATUS_ACCESS_DENIED");
   const holders = opens.of(identity) as FileOpen[];
