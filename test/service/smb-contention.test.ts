@@ -20,6 +20,7 @@ import {
   queryInfo,
   read,
   rename,
+  setDelete,
   setInfo,
   write,
 } from "../acceptance/smb-files.ts";
@@ -242,6 +243,15 @@ suite("SMB clients that want the same", () => {
     });
     const source = await open(one, "better");
     is(await rename(one, source, "copied", true), status.sharingViolation);
+    await one.end();
+  });
+
+  test("a mark that is set and taken off in one go is off", async () => {
+    const one = await client();
+    const handle = await open(one, "spared");
+    const both = [setDelete(one, handle, true), setDelete(one, handle, false)];
+    for (const answer of await Promise.all(both)) is(answer, status.ok);
+    is(await create(one, "spared", { disposition: disposition.open }), status.ok);
     await one.end();
   });
 });

@@ -219,6 +219,7 @@ async function setDisposition(call: SetCall, deletes: boolean): Promise<void> {
   open.need(access.delete);
   if (open.file === ROOT) throw new SmbError("STATUS_CANNOT_DELETE");
   if (!deletes) {
+    await open.marking; // which was sent before
     around.opens.setDeletePending(open, false);
     return;
   }
