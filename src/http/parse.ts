@@ -41,7 +41,7 @@ export function parseAddress(incoming: Message, secure: boolean): Address {
   if (incoming.rawHeaders.length / 2 > HEADER_COUNT_MAX) {
     throw new StorageError("RequestHeaderFieldsTooLarge");
   }
-  return addressOf(incoming.url, incoming.headers.host ?? "localhost", secure);
+  return addressOf(incoming.url, incoming.headers.host || "localhost", secure);
 }
 
 /** Takes a request's target and host apart. */

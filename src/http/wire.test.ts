@@ -64,6 +64,11 @@ test("isHost(): names, addresses and ports, and nothing that ends a host in a UR
     "<x>",
     "h:x",
     "h:999999",
+    "h:65536",
+    ":80",
+    "1.2.3.999",
+    "[:::]",
+    "%zz",
   ]) {
     assert.ok(!isHost(text), text);
   }

@@ -120,10 +120,11 @@ export function bodySizeOf({ headers, minor }: Head): number | undefined {
   return Number(length);
 }
 
-const HOST_FORM = /^(?:[\w.~!$&'()*+,;=%-]*|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?$/;
+const HOST_FORM = /^(?:[\w.~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?$/;
 
-/** Whether it is a host, with a port or without, as URLs have it; we write it into URLs of our own. */
-export const isHost = (text: string): boolean => HOST_FORM.test(text);
+/** Whether it is a host, with a port or without, as URLs have it; we write it into URLs of our own. None is one too. */
+export const isHost = (text: string): boolean =>
+  text === "" || (HOST_FORM.test(text) && URL.canParse(`http://${text}/`));
 
 /** Whether the connection is to stay when the request is answered. */
 export function keepsAlive({ headers, minor }: Head): boolean {
