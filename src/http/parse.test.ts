@@ -323,7 +323,8 @@ test("parseRequest(): `include` may be sent once for each value, other parameter
   const request = read("/abc/c?include=snapshots&include=metadata&comp=list&COMP=list");
   assert.equal(request.query.get("include"), "snapshots,metadata");
   assert.equal(request.query.get("comp"), "list");
-  assert.throws(() => read("/abc/c?prefix=a&prefix=b"), { code: "InvalidQueryParameterValue" });
+  const twice = read("/abc/c?prefix=a&prefix=b&tag=a&tag=b");
+  assert.throws(() => twice.query.get("prefix"), { code: "InvalidQueryParameterValue" });
 });
 
 test("parseRequest(): a snapshot that is no time is refused", () =>
