@@ -73,7 +73,7 @@ export class FileOpen implements OpenFile {
   locks: readonly RangeLock[] = [];
   holding: Holding | undefined;
   deletesOnClose: boolean;
-  /** The mark that its file is to be deleted, while it is being set: a close that was sent after it comes after it. */
+  /** The mark that its file is to be deleted, while it is being set: what ends it, a close too, comes after it. */
   marking: Promise<void> | undefined;
   /** Undefined while a durable open waits for its client to come back. */
   session: Session | undefined;

@@ -61,4 +61,14 @@ suite("SMB on an engine whose transactions run again", () => {
     assert.equal((await close(client, handleOf(folder))).status, status.ok);
     assert.equal(isOpen(), 0);
   });
+
+  test("a mark to delete that is taken off before it is answered is off", async () => {
+    const handle = await open(client, "kept", { disposition: disposition.create });
+    const answers = [true, false].map((deletes) => setDelete(client, handle, deletes));
+    for (const answer of answers) assert.equal((await answer).status, status.ok);
+    assert.equal((await close(client, handle)).status, status.ok);
+    const there = await create(client, "kept", { disposition: disposition.open });
+    assert.equal(there.status, status.ok);
+    assert.equal((await close(client, handleOf(there))).status, status.ok);
+  });
 });
