@@ -108,6 +108,12 @@ suite("A connection", () => {
     assert.match(text, /\r\nConnection: keep-alive\r\n/);
   });
 
+  test("who ends before TLS has begun, as one that looks whether somebody listens, is let go at once", async () => {
+    const options = { port: await securePort, host: "127.0.0.1", allowHalfOpen: true };
+    const socket = connect(options, () => socket.end());
+    await once(socket.resume(), "close", { signal: AbortSignal.timeout(10_000) });
+  });
+
   test("a head and a body may come byte by byte", async () => {
     const all = "PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello";
     assert.match(await told([...all], /hello/), /PUT \/a hello$/);

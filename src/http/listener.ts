@@ -10,8 +10,6 @@ import { Connection, type Serve, type Shared } from "./connection.ts";
 
 const CHECK_MS = 1_000;
 const HANDSHAKE_LIMIT_MS = 20_000;
-/** Who ends its side may wait for an answer. */
-const OPEN = { noDelay: true, allowHalfOpen: true };
 const SECURE: TlsOptions = { minVersion: "TLSv1.2", handshakeTimeout: HANDSHAKE_LIMIT_MS };
 
 /** A server that speaks HTTP/1.1, with the limits that each of ours has; it is not listening yet. */
@@ -70,14 +68,16 @@ export function httpServer({ serve, tls, clock }: HttpOptions): HttpServer {
     },
   };
   const accept = (socket: Socket) => {
+    // Who ends its side may wait for an answer; not before there is a request, which comes after TLS's handshake.
+    socket.allowHalfOpen = true;
     const connection = new Connection(socket, shared, performance.now());
     connections.add(connection);
     socket.once("close", () => connections.delete(connection));
   };
   const bare: Server =
     tls === undefined
-      ? createServer(OPEN, accept)
-      : createSecureServer({ ...OPEN, ...SECURE, ...tls }, accept);
+      ? createServer({ noDelay: true }, accept)
+      : createSecureServer({ noDelay: true, ...SECURE, ...tls }, accept);
   const sockets = new Set<Socket>(); // also those that are not through with their handshake
   bare.on("connection", (socket: Socket) => {
     sockets.add(socket);
