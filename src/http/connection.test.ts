@@ -155,6 +155,31 @@ suite("A connection", () => {
     });
   }
 
+  test("what a client sent ahead that is gone since is not served: nobody would tell that its body never comes", async () => {
+    const served: Exchange[] = [];
+    const own = httpServer({ serve: (each) => void served.push(each), tls: undefined, clock });
+    after(() => drained(own));
+    await once(own.listen(0, "127.0.0.1"), "listening");
+    const accepted = once(own, "connection");
+    const socket = connect((own.address() as AddressInfo).port, "127.0.0.1");
+    const cutOff = "PUT /b HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhe";
+    socket.write(`GET /a HTTP/1.1\r\nHost: h\r\n\r\n${cutOff}`);
+    const [peer] = (await accepted) as [Socket];
+    while (served.length === 0) await nextTurn();
+    const [exchange] = served;
+    socket.resetAndDestroy();
+    exchange?.begin(200, []);
+    while (!peer.destroyed) {
+      await exchange?.write(Buffer.from("a"));
+      await nextTurn();
+    }
+    exchange?.end();
+    assert.deepEqual(
+      served.map(({ head }) => head.url),
+      ["/a"],
+    );
+  });
+
   test("a body in chunks is read, and a reply of unknown size is sent in chunks", async () => {
     const chunked =
       "PUT /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n";

@@ -109,7 +109,7 @@ export class Connection implements Line {
   }
 
   #goOn(): void {
-    if (this.#isFeeding) return;
+    if (this.#isFeeding || this.socket.destroyed) return; // `#lost` has told all who wait for one that is gone
     this.#isFeeding = true;
     try {
       while (this.#step());
