@@ -28,6 +28,9 @@ export type SmbGiven = {
     | undefined;
 };
 
+/** What a security descriptor may have, as text: the list of its entries could not be longer as bytes either. */
+export const PERMISSION_SIZE_MAX = 64 * 1024;
+
 /** A new ETag and time of change, and the tick they are from. */
 export function stamped(tx: WriteTx): Changed & { readonly tick: Tick } {
   const tick = tx.tick();
@@ -77,6 +80,8 @@ async function newKey(
     const own = asSddl(permission.sddl);
     const above = asSddl(await permissionAbove(tx, share, parent));
     const merged = mergedPermission(own, above, kind);
+    // Each directory could add to it, as deep as directories go.
+    if (merged.length > PERMISSION_SIZE_MAX) throw new StorageError("FileInvalidPermission");
     return keepPermission(tx, share, merged === own ? permission.sddl : merged);
   }
   return (await permissionKey(tx, share, given)) ?? inheritedKey(tx, share, parent, kind);

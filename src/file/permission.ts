@@ -2,10 +2,15 @@ import { type Request, readOperation, writeOperation } from "../http/operation.t
 import { missingHeader, StorageError } from "../rules/errors.ts";
 import { isPermission } from "../rules/sddl.ts";
 import { binaryOf } from "../rules/security-descriptor.ts";
-import { asSddl, isSddl, keepPermission, permissionIn, sddlIn } from "./node.ts";
+import {
+  asSddl,
+  isSddl,
+  keepPermission,
+  PERMISSION_SIZE_MAX,
+  permissionIn,
+  sddlIn,
+} from "./node.ts";
 import { chosen, theShare } from "./resource.ts";
-
-const PERMISSION_MAX = 64 * 1024;
 
 /** How permissions are written: as SDDL, or as base64 of a descriptor's bytes. */
 const FORMATS = ["sddl", "binary"] as const;
@@ -52,7 +57,7 @@ export const createPermission = writeOperation({
   name: "Create Permission",
   match: { method: "PUT", on: "share", restype: "share", comp: "filepermission" },
   allow: { sas: "cw", resource: "c" },
-  body: { kind: "whole", sizeMax: PERMISSION_MAX },
+  body: { kind: "whole", sizeMax: PERMISSION_SIZE_MAX },
   guard: { on: theShare, conditions: "none", lease: "own" },
   input: (_request, { bytes }) => permissionOf(bytes),
   async apply({ tx, place, input: sddl }) {

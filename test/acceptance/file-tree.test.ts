@@ -343,6 +343,22 @@ suite("Create File, Get File Properties, Set File Properties", () => {
     assert.equal(await kept(createDirectory(`${path}/p`, permission(above))), above);
   });
 
+  test("a permission does not grow from directory to directory without bound", async () => {
+    let path = `/${await files.share()}`;
+    const statuses: number[] = [];
+    for (let level = 0; level < 10; level++) {
+      path += "/d";
+      const aces = Array.from(
+        { length: 230 },
+        (_, i) => `(A;OICI;FA;;;S-1-5-21-1-2-${level}-${i})`,
+      );
+      const headers = { "x-ms-file-permission": `O:BAG:SYD:${aces.join("")}` };
+      statuses.push((await files.ask(createDirectory(path, headers))).status);
+      if (statuses.at(-1) === 400) break;
+    }
+    assert.deepEqual(statuses.slice(-2), [201, 400]);
+  });
+
   test("times, attributes and permission are required from 2019-02-02 to 2021-04-10", async () => {
     const path = `${await root()}/file`;
     const older = { "x-ms-version": "2020-02-10" };
