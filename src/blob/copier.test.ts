@@ -103,3 +103,37 @@ test("Copier: a copy that fails leaves another one alone that has begun under it
   const made = await engine.read((tx) => blobs.get(tx, ...KEY));
   assert.deepEqual([made?.copy?.id, made?.copy?.status, made?.size], ["two", "success", 3]);
 });
+
+test("Copier: what was fetched for a copy that then fails is not kept", async () => {
+  const inner = memoryEngine({ clock: { now: () => 1000 } });
+  const files = memoryFiles(randomIds);
+  let isFull = false;
+  const engine: Engine = {
+    ...{ read: inner.read.bind(inner), settled: inner.settled.bind(inner) },
+    close: inner.close.bind(inner),
+    write: (body, given) => {
+      if (!isFull) return inner.write(body, given);
+      isFull = false;
+      return Promise.reject(new Error("the disk is full"));
+    },
+  };
+  async function* many() {
+    isFull = true;
+    yield Buffer.alloc(300_000, 1);
+  }
+  const header = (name: string) => (name === "content-length" ? "300000" : undefined);
+  const open = async (): Promise<OpenSource> => ({ ...source, header, stream: many });
+  const contents = new Contents(engine, files);
+  const around = { contents, sources: { local: () => undefined, open } };
+  const copier = new Copier({ engine, around: around as unknown as Surroundings, log: silentLog });
+  await engine.write(async (tx) => {
+    copies.put(tx, KEY, begun("one"));
+    blobs.put(tx, KEY, pending("one"));
+  });
+  await copier.wake();
+  await until(async () => (await waiting(engine)) === undefined);
+  await copier.stop();
+  const made = await engine.read((tx) => blobs.get(tx, ...KEY));
+  assert.equal(made?.copy?.status, "failed");
+  for await (const name of files.list()) assert.fail(`${name} is left`);
+});

@@ -59,7 +59,7 @@ export class Copier {
     const { contents } = around;
     try {
       const staged = await this.#fetched(key, copy, isAborted);
-      const done = await engine.write(async (tx) => {
+      const made = engine.write(async (tx) => {
         const found = pendingCopy(await blobs.get(tx, ...key), copy.id);
         if (found === undefined) {
           await forget(tx, key, copy);
@@ -80,7 +80,11 @@ export class Copier {
         around.changes?.copied(tx, place, record);
         return true;
       });
-      if (!done) contents.discard(staged);
+      const isMade = await made.catch((error: unknown) => {
+        contents.discard(staged);
+        throw error;
+      });
+      if (!isMade) contents.discard(staged);
     } catch (error) {
       if (isAborted.aborted) return;
       if (error instanceof Aborted) await engine.write((tx) => forget(tx, key, copy));
