@@ -110,7 +110,12 @@ class DiskFiles implements ChunkFiles {
     const spare = this.#takeSpare(classOf(size));
     const name = spare?.name ?? `${this.#ids.guid().replaceAll("-", "")}-${classOf(size)}`;
     this.#ours.add(name);
-    const file = await this.#handles.take(name, spare === undefined ? "new" : "old");
+    const opening = this.#handles.take(name, spare === undefined ? "new" : "old");
+    const file = await opening.catch((error: unknown) => {
+      if (spare === undefined) this.#ours.delete(name);
+      else this.#remove(name); // nobody else knows of it any more
+      throw error;
+    });
     const ended = Promise.withResolvers<void>();
     this.#writing.add(ended.promise);
     const end = () => {
