@@ -24,6 +24,8 @@ const RETRY_MS = 1_000;
 export class BackgroundCopies<K extends readonly unknown[], V> {
   readonly #options: CopiesOptions<K, V>;
   readonly #running = new Map<string, Running<K>>();
+  /** Copies that failed by themselves, until they are tried again: those behind them have their turn meanwhile. */
+  readonly #resting = new Set<string>();
   #isStopped = false;
 
   constructor(options: CopiesOptions<K, V>) {
@@ -37,30 +39,41 @@ export class BackgroundCopies<K extends readonly unknown[], V> {
     for (const { key, isAborted } of this.#running.values()) {
       if (!(await engine.read((tx) => isWanted(tx, key)))) isAborted.abort();
     }
-    const limit = AT_ONCE + this.#running.size;
+    const limit = AT_ONCE + this.#running.size + this.#resting.size;
     for (const { key, value } of await engine.read((tx) => waiting(tx, limit))) {
       const id = key.join(" ");
-      if (this.#running.size >= AT_ONCE || this.#running.has(id) || this.#isStopped) continue;
+      if (this.#running.size >= AT_ONCE || this.#isStopped) break;
+      if (this.#running.has(id) || this.#resting.has(id)) continue;
       const isAborted = new AbortController();
       const ended = make(key, value, isAborted.signal).then(
-        () => this.#end(id, 0),
+        () => this.#end(id),
         (error) => {
           log.error("a copy failed", { error: String(error) });
-          this.#end(id, RETRY_MS);
+          this.#rest(id);
+          this.#end(id);
         },
       );
       this.#running.set(id, { key, isAborted, ended });
     }
   }
 
-  #end(id: string, pauseMs: number): void {
+  #rest(id: string): void {
+    this.#resting.add(id);
+    setTimeout(() => {
+      this.#resting.delete(id);
+      this.#wakeUp();
+    }, RETRY_MS).unref();
+  }
+
+  #end(id: string): void {
     this.#running.delete(id);
-    const wake = () =>
-      void this.wake().catch((error) => {
-        this.#options.log.error("copies wait", { error: String(error) });
-      });
-    if (pauseMs === 0) wake();
-    else setTimeout(wake, pauseMs).unref();
+    this.#wakeUp();
+  }
+
+  #wakeUp(): void {
+    void this.wake().catch((error) => {
+      this.#options.log.error("copies wait", { error: String(error) });
+    });
   }
 
   /** Ends what is under way; the next start takes it up again. */
