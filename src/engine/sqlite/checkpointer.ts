@@ -31,8 +31,13 @@ export class Checkpointer {
     return this.#running;
   }
 
-  async close(): Promise<void> {
+  /** Resolves when none is under way. */
+  async finished(): Promise<void> {
     await this.#running;
+  }
+
+  async close(): Promise<void> {
+    await this.finished();
     await this.#worker?.terminate();
   }
 

@@ -217,6 +217,35 @@ suite("sqlite engine, durability", () => {
     await again.close();
   });
 
+  test("close waits for the writes that a checkpoint holds back, and does not wait for ever", async () => {
+    const directory = newDirectory();
+    const gate = new GatedDisk();
+    const engine = await open({ directory, disk: gate.disk });
+    const value = Buffer.alloc(1024 * 1024, 0x5a);
+    await engine.write(async (tx) => {
+      for (let i = 0; i < 40; i++) tx.putHeap(tx.tick(), value);
+    });
+    gate.isShut = true;
+    const writes = [put(engine, "syncing")];
+    await gate.begun();
+    for (let isHeld = false, i = 0; !isHeld; i++) {
+      isHeld = true;
+      const write = engine.write(async (tx) => {
+        isHeld = false;
+        tx.put(bytes(`${i}`), bytes("v"));
+      });
+      writes.push(write);
+      for (let turns = 0; turns < 50; turns++) await turn();
+    }
+    const closing = engine.close();
+    gate.open();
+    await closing;
+    await Promise.all(writes);
+    const again = await open({ directory });
+    assert.equal(await get(again, `${writes.length - 2}`), "v");
+    await again.close();
+  });
+
   test("a sync that fails ends everything: writes and reads that hang on it fail", async () => {
     const fatal: unknown[] = [];
     const { gate, engine, writing } = await unsynced({

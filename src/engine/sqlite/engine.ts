@@ -157,7 +157,11 @@ class SqliteEngine implements Engine {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await this.#idle();
+    // A checkpoint that holds writes back lets them go on afterwards, and they may ask for another one.
+    do {
+      await this.#checkpointer.finished();
+      await this.#idle();
+    } while (this.#checkpointer.busy || this.#reads.length + this.#writes.length > 0);
     await this.#checkpointer.close();
     await this.#database.close();
   }
@@ -326,7 +330,8 @@ class SqliteEngine implements Engine {
 
   #tellIdle(): void {
     if (this.#inTurn || this.#open !== undefined || this.#syncing !== undefined) return;
-    if (this.#closed && (this.#reads.length > 0 || this.#writes.length > 0)) return;
+    const isLeft = this.#reads.length > 0 || (this.#writes.length > 0 && !this.#held);
+    if (this.#closed && isLeft) return;
     for (const tell of this.#whenIdle.splice(0)) tell();
   }
 }
