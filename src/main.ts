@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { once } from "node:events";
-import { mkdirSync, openSync, readFileSync } from "node:fs";
+import { openSync, readFileSync } from "node:fs";
 import { flushCompileCache } from "node:module";
 import type { AddressInfo, Server as NetServer } from "node:net";
 import { setFlagsFromString } from "node:v8";
@@ -19,6 +19,7 @@ import { diskFiles } from "./engine/disk-files.ts";
 import { openDoor } from "./engine/door.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { ChunkFiles } from "./engine/files.ts";
+import { madeDirectory } from "./engine/made-directory.ts";
 import { memoryEngine } from "./engine/memory.ts";
 import { memoryFiles } from "./engine/memory-files.ts";
 import { forbidden, OpenError } from "./engine/open-error.ts";
@@ -112,11 +113,7 @@ type Store = {
 async function openStore({ inMemory, location: directory }: Config, log: Log): Promise<Store> {
   const clock = systemClock;
   if (inMemory) return { engine: memoryEngine({ clock }), files: memoryFiles(randomIds) };
-  try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    throw new OpenError(`The directory ${directory} cannot be made: ${(error as Error).message}.`);
-  }
+  madeDirectory(directory);
   const onFatal = (error: unknown) => {
     log.error(
       "the disk failed to sync; what was acknowledged is safe, and a restart goes on from there",

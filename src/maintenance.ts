@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Progress, sizeText } from "./base/progress.ts";
 import { httpDate, systemClock } from "./base/time.ts";
@@ -6,6 +6,7 @@ import { readMark, refuseUnfinished, removeMark, writeMark } from "./engine/back
 import { realDisk } from "./engine/disk.ts";
 import { lookAtFiles } from "./engine/disk-files.ts";
 import { askToHold } from "./engine/door.ts";
+import { madeDirectory } from "./engine/made-directory.ts";
 import { OpenError } from "./engine/open-error.ts";
 import { DirectoryInUse } from "./engine/sqlite/database.ts";
 import { lockDirectory, openSnapshot, type RecordSnapshot } from "./engine/sqlite/snapshot.ts";
@@ -101,14 +102,6 @@ export async function checkStore(location: string, out: Terminal): Promise<numbe
 
 const now = () => httpDate(systemClock.now());
 
-function made(directory: string): void {
-  try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    throw new OpenError(`The directory ${directory} cannot be made: ${(error as Error).message}.`);
-  }
-}
-
 const isEmpty = (directory: string) =>
   readdirSync(directory).every((name) => /^(lazuli\.lock|lost\+found$)/.test(name));
 
@@ -145,7 +138,7 @@ async function copy(from: string, to: string, store: Still, out: Terminal): Prom
 export async function backUp(location: string, to: string, out: Terminal): Promise<number> {
   const store = await still(location);
   try {
-    made(to);
+    madeDirectory(to);
     const mark = readMark(to);
     if (mark === undefined && !isEmpty(to)) {
       throw new OpenError(`The directory ${to} is neither empty nor a backup.`);
@@ -181,7 +174,7 @@ export async function restore(from: string, location: string, out: Terminal): Pr
   }
   const store = await still(from);
   try {
-    made(location);
+    madeDirectory(location);
     const unlock = lockDirectory(location);
     try {
       await writeMark(location, { state: "unfinished", at: now() }, realDisk);

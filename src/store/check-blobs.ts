@@ -1,5 +1,7 @@
+import { createHash } from "node:crypto";
+import type { Instant } from "../base/time.ts";
 import type { ByteUses } from "./check-bytes.ts";
-import { type Checking, each } from "./checking.ts";
+import { Census, type Checking, each } from "./checking.ts";
 import {
   blobs,
   blocks,
@@ -25,14 +27,14 @@ export type BlobChecking = Checking & {
 
 const idOf = (text: string) => BigInt(`0x${text}`);
 const hex = (id: bigint) => id.toString(16);
-const ALL = Number.MAX_SAFE_INTEGER;
 
 /** Blobs with all their states and blocks, their containers, and the rows that lead to them. */
 export async function checkBlobs(
   checking: BlobChecking,
   dropped: ReadonlyMap<string, string>,
 ): Promise<void> {
-  const known = await knownContainers(checking, dropped);
+  const due = await purgesIn(checking);
+  const known = await knownContainers(checking, due, dropped);
   const { problem } = checking;
   const visit = async (what: string, id: bigint, record: BlobRecord) => {
     if (!known.has(id)) problem(`${what}: its container ${hex(id)} is not there`);
@@ -47,7 +49,7 @@ export async function checkBlobs(
     const what = `blob ${name}`;
     await visit(what, id, blob);
     await checkTags(checking, known.get(id), { what, id, name, blob });
-    await checkPurge(checking, what, { kind: "blob", id, name }, blob);
+    checkPurge(checking, due, { what, kind: "blob", id, name }, blob);
     if (blob.copy?.status !== "pending") return;
     const copy = await checking.engine.read((tx) => copies.get(tx, id, name));
     if (copy === undefined) problem(`${what}: it waits for a copy that nobody makes`);
@@ -59,22 +61,41 @@ export async function checkBlobs(
     await each(checking, kind, rows, async ([id, name, at], blob) => {
       const what = `${kind} of ${name}`;
       await visit(what, id, blob);
-      await checkPurge(checking, what, { kind, id, name, at }, blob);
+      checkPurge(checking, due, { what, kind, id, name, at }, blob);
     });
   }
   await checkBlocks(checking, known);
-  await each(checking, "tag", tagIndex, async ([, key, value, id, name]) => {
+  await each(checking, "tag", tagIndex, async ([account, key, value, id, name]) => {
     const blob = await checking.engine.read((tx) => blobs.get(tx, id, name));
-    if (blob?.deleted !== undefined || blob?.tags?.[key] !== value) {
+    const owner = known.get(id)?.account ?? "";
+    const isOthers = owner !== "" && owner !== account;
+    if (isOthers || blob?.deleted !== undefined || blob?.tags?.[key] !== value) {
       problem(`tag ${key}=${value} of ${name}: there is no such blob`);
     }
   });
-  await each(checking, "purge", purges);
   await each(checking, "copy", copies);
 }
 
+/** What time removes, and when: as numbers that stand for it, because very much may be due at one time. */
+async function purgesIn(checking: Checking): Promise<Census> {
+  const due = new Census();
+  await each(checking, "purge", purges, ([time], record) => due.add(purgeNumber(time, record)));
+  due.close();
+  return due;
+}
+
+function purgeNumber(time: bigint, record: PurgeRecord): bigint {
+  const { what, account, name, at } = record;
+  const owner = record.what === "container" ? account : record.container;
+  const text = JSON.stringify([String(time), what, owner, name, at ?? ""]);
+  return createHash("sha256").update(text).digest().readBigUInt64BE();
+}
+
+const timeOf = (at: Instant): bigint => BigInt(Math.ceil(at));
+
 async function knownContainers(
   checking: Checking,
+  due: Census,
   dropped: ReadonlyMap<string, string>,
 ): Promise<Map<bigint, Container>> {
   const { engine, problem } = checking;
@@ -94,13 +115,8 @@ async function knownContainers(
   await each(checking, "deleted container", deletedContainers, async (key, { id, deleted }) => {
     const [account, name, at] = key;
     known.set(idOf(id), { account, isDropped: false });
-    const isDue = await engine.read(async (tx) => {
-      const time = BigInt(Math.ceil(deleted?.until ?? 0));
-      const rows = await purges.walk(tx, [time], { limit: ALL });
-      return rows.some(
-        ({ value }) => value.what === "container" && value.name === name && idOf(value.at) === at,
-      );
-    });
+    const purge = { what: "container", account, name, at: hex(at) } as const;
+    const isDue = due.has(purgeNumber(timeOf(deleted?.until ?? 0), purge));
     if (!isDue) problem(`deleted container ${account}/${name}: nothing removes it in the end`);
   });
   for (const [id, account] of dropped) known.set(idOf(id), { account, isDropped: true });
@@ -121,25 +137,26 @@ async function checkTags(
 }
 
 /** That what time removes has a row by which it does; what is immutable may have got another one since. */
-async function checkPurge(
-  { engine, problem }: Checking,
-  what: string,
-  { kind, id, name, at }: { kind: Purged; id: bigint; name: string; at?: bigint },
+function checkPurge(
+  { problem }: Checking,
+  due: Census,
+  {
+    what,
+    kind,
+    id,
+    name,
+    at,
+  }: { what: string; kind: Purged; id: bigint; name: string; at?: bigint },
   { deleted, expiresAt, immutability, legalHold }: BlobRecord,
-): Promise<void> {
+): void {
   const until = deleted?.until ?? expiresAt;
   if (until === undefined || immutability !== undefined || legalHold !== undefined) return;
-  const isDue = await engine.read(async (tx) => {
-    const rows = await purges.walk(tx, [BigInt(Math.ceil(until))], { limit: ALL });
-    return rows.some(
-      ({ value }) =>
-        value.what === kind &&
-        value.name === name &&
-        idOf(value.container) === id &&
-        (at === undefined || (value.at !== undefined && idOf(value.at) === at)),
-    );
-  });
-  if (!isDue) problem(`${what}: nothing removes it when its time is over`);
+  const purge: PurgeRecord = {
+    ...{ what: kind, account: "", container: hex(id), name },
+    ...(at === undefined ? {} : { at: hex(at) }),
+  };
+  if (due.has(purgeNumber(timeOf(until), purge))) return;
+  problem(`${what}: nothing removes it when its time is over`);
 }
 
 /** Blocks that no list has named: their bytes, and that their blob's mark counts them. */

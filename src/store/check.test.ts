@@ -323,6 +323,20 @@ const damages: [what: string, damage: Damage, ...said: RegExp[]][] = [
     /^tag colour=red of tagged: there is no such blob$/,
   ],
   [
+    "a tag in the index of another account",
+    (tx) => keys.tagIndex.put(tx, ["b", "colour", "blue", CONTAINER, "tagged"], { container: "c" }),
+    /^tag colour=blue of tagged: there is no such blob$/,
+  ],
+  [
+    "a deleted blob that is to be removed at another time only",
+    (tx) => {
+      const what = { what: "blob", account: "a", container: "1", name: "deleted" } as const;
+      keys.purges.delete(tx, BigInt(NOW + 1000), 77n);
+      keys.purges.put(tx, [BigInt(NOW + 999), 77n], what);
+    },
+    /^blob deleted: nothing removes it when its time is over$/,
+  ],
+  [
     "a deleted blob that nothing removes",
     (tx) => keys.purges.delete(tx, BigInt(NOW + 1000), 77n),
     /^blob deleted: nothing removes it when its time is over$/,
@@ -493,6 +507,39 @@ suite("check", () => {
       for (const [index, line] of lines.entries()) assert.match(line, said[index] as RegExp);
     });
   }
+
+  test("reads no more for each blob when many are to be removed at one time", async () => {
+    const rowsRead = async (count: number) => {
+      const world = await whole();
+      const until = NOW + 5000;
+      await world.engine.write(async (tx) => {
+        for (let i = 0; i < count; i++) {
+          const name = `b${i}`;
+          const what = { what: "blob", account: "a", container: "1", name } as const;
+          keys.blobs.put(tx, [CONTAINER, name], blobOf({ pieces: [] }, 0, { expiresAt: until }));
+          keys.purges.put(tx, [BigInt(until), BigInt(i)], what);
+        }
+      });
+      let rows = 0;
+      const read: Engine["read"] = (body) =>
+        world.engine.read((tx) =>
+          body({
+            now: tx.now,
+            get: (key) => tx.get(key),
+            getHeap: (id) => tx.getHeap(id),
+            heapIds: (after, limit) => tx.heapIds(after, limit),
+            async range(query) {
+              const found = await tx.range(query);
+              rows += found.length;
+              return found;
+            },
+          }),
+        );
+      assert.equal(await check({ ...world.engine, read }, world.files, { say: () => {} }), 0);
+      return rows;
+    };
+    assert.equal((await rowsRead(300)) - (await rowsRead(200)), 200);
+  });
 
   test("beside a server does not take what is being made for an orphan", async () => {
     const { engine, files } = await whole();

@@ -109,6 +109,7 @@ test("What cannot be is refused with a sentence", async () => {
   assert.equal((await backUp(server, path("good"))).code, 0);
   for (const [args, message] of [
     [["backup", "--location", server.directory, "--to", full], /neither empty nor a backup\.\n$/],
+    [["backup", "--location", server.directory, "--to", "/proc/lazuli"], /cannot be made: .*\.\n$/],
     [["backup", "--location", path("none"), "--to", path("x")], /^There is no data in /],
     [["restore", "--from", full, "--location", path("x")], /holds no backup\.\n$/],
     [["restore", "--from", path("good"), "--location", full], /is not empty: a restore needs/],
