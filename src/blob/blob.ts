@@ -372,6 +372,8 @@ export const undeleteBlob = createOperation({
     if (remains?.deleted !== undefined && remains.deleted.until > tx.now) {
       const { deleted: _deleted, ...record } = remains;
       putTaggedRecord(tx, place, undefined, record);
+      // The sweep may have come by at the time of its expiry, when there was nothing to do.
+      if (record.expiresAt !== undefined) expireLater(tx, place, record.expiresAt);
       isKnown = true;
     }
     for (const kind of [snapshots, versions]) {

@@ -218,6 +218,7 @@ suite("a blob that has expired", () => {
       world.pass(hours * HOUR);
       await world.sweep();
       await world.send("PUT", "/box/a", { query: { comp: "undelete" } });
+      await world.checked();
       world.pass(2 * DAY);
       await world.must("404 BlobNotFound", "GET", "/box/a");
       assert.deepEqual(await world.find("t = '1'"), []);
