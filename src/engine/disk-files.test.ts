@@ -64,6 +64,31 @@ suite("disk files, on the disk", () => {
     await files.close();
   });
 
+  test("a spare that cannot be opened does not lie there until the next start", async () => {
+    let fails = false;
+    const disk: Disk = {
+      ...realDisk,
+      open: async (path, which) => {
+        if (fails) throw Object.assign(new Error("too many"), { code: "EMFILE" });
+        return realDisk.open(path, which);
+      },
+      sync: async () => {},
+      syncDirectory: async () => {},
+    };
+    const files = await open(disk);
+    const spare = await stored(files, pattern(100_000));
+    for (let i = 0; i < 130; i++) await stored(files, pattern(10)); // so that it is not open any more
+    files.settle(spare.name);
+    files.free(spare.name);
+    fails = true;
+    await assert.rejects(files.create(100_000), /too many/);
+    fails = false;
+    await files.sweep(async (names) => new Set(names)); // waits for what is being removed
+    assert.ok(!left(files).includes(spare.name));
+    await stored(files, pattern(100_000));
+    await files.close();
+  });
+
   test("a removed file is damaged", async () => {
     const files = await open();
     const file = await stored(files, pattern(100_000));

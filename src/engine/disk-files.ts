@@ -202,20 +202,23 @@ class DiskFiles implements ChunkFiles {
     let count = 0;
     const freed = new Set<string>();
     this.#sweeps.add(freed);
-    for (const folder of FOLDERS) {
-      // What is being made is spared; it can become named while we ask. What is freed meanwhile is not an
-      // orphan either: it is a spare, or in use again by the time the answer is there.
-      const names = (await readdir(join(this.#root, folder))).filter(
-        (name) => !this.#ours.has(name),
-      );
-      const named = names.length === 0 ? new Set<string>() : await isNamed(names);
-      for (const name of names) {
-        if (named.has(name) || freed.has(name) || this.#held.has(name)) continue;
-        this.#remove(name);
-        count++;
+    try {
+      for (const folder of FOLDERS) {
+        // What is being made is spared; it can become named while we ask. What is freed meanwhile is not an
+        // orphan either: it is a spare, or in use again by the time the answer is there.
+        const names = (await readdir(join(this.#root, folder))).filter(
+          (name) => !this.#ours.has(name),
+        );
+        const named = names.length === 0 ? new Set<string>() : await isNamed(names);
+        for (const name of names) {
+          if (named.has(name) || freed.has(name) || this.#held.has(name)) continue;
+          this.#remove(name);
+          count++;
+        }
       }
+    } finally {
+      this.#sweeps.delete(freed);
     }
-    this.#sweeps.delete(freed);
     await this.#removals;
     return count;
   }

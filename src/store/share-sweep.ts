@@ -106,12 +106,17 @@ async function thinned(
 }
 
 /** Gives up deleted shares whose time to be restored is over. */
-export async function expireShares({ engine }: SweepOptions, now: Instant): Promise<number> {
+export async function expireShares(
+  { engine }: SweepOptions,
+  now: Instant,
+  isStopped: () => boolean = () => false,
+): Promise<number> {
   let count = 0;
   let from: Uint8Array = deletedShares.packed([]);
   for (;;) {
     const rows = await engine.read((tx) => deletedShares.walk(tx, [], { from, limit: BATCH }));
     for (const { key, value } of rows) {
+      if (isStopped()) return count;
       if (value.expiresAt > now) continue;
       await engine.write(async (tx) => {
         if ((await deletedShares.get(tx, ...key)) === undefined) return; // it was restored

@@ -2,7 +2,7 @@ import { afterPrefix } from "../base/bytes.ts";
 import type { Log } from "../base/log.ts";
 import type { Instant } from "../base/time.ts";
 import type { Engine, WriteTx } from "../engine/engine.ts";
-import type { ChunkFiles } from "../engine/files.ts";
+import { type ChunkFiles, CorruptFile } from "../engine/files.ts";
 import { isImmutable } from "../rules/immutability.ts";
 import type { Contents } from "./content.ts";
 import {
@@ -19,9 +19,10 @@ import {
   uncommitted,
   versions,
 } from "./keys.ts";
-import type { PurgeRecord } from "./records.ts";
+import type { GarbageRecord, PurgeRecord } from "./records.ts";
 import { tidyShare } from "./share-sweep.ts";
 import { upkeep } from "./sparse-upkeep.ts";
+import { BrokenRecord } from "./subspace.ts";
 import { emptiedGeneration } from "./sweep-messages.ts";
 import { indexTags } from "./tag-index.ts";
 
@@ -44,7 +45,8 @@ export async function sweepGarbage(
   options: SweepOptions,
   isStopped: () => boolean = () => false,
 ): Promise<number> {
-  const { engine, contents } = options;
+  const { engine } = options;
+  const damage = new Damage();
   let steps = 0;
   let from: Uint8Array | undefined;
   for (;;) {
@@ -52,49 +54,65 @@ export async function sweepGarbage(
       garbage.walk(tx, [], { limit: BATCH, ...(from === undefined ? {} : { from }) }),
     );
     for (const { key, value } of batch) {
-      const [tick] = key;
-      const done = async (tx: WriteTx, finished: boolean) => {
-        if (finished) garbage.delete(tx, tick);
-        return finished;
-      };
-      if ("list" in value) {
-        if (contents.isHeld(value.list)) continue;
-        const step = async (tx: WriteTx) => done(tx, await shortened(tx, contents, value.list));
-        await until(() => engine.write(step), isStopped);
-      } else if ("messages" in value) {
-        const id = BigInt(`0x${value.messages}`);
-        const step = async (tx: WriteTx) => done(tx, await emptiedGeneration(tx, id));
-        await until(() => engine.write(step), isStopped);
-      } else if ("table" in value) {
-        const id = BigInt(`0x${value.table}`);
-        await until(
-          () => engine.write(async (tx) => done(tx, await emptiedTable(tx, id))),
-          isStopped,
-        );
-      } else if ("share" in value || "history" in value) {
-        if (!(await tidyShare(options, value, isStopped))) continue;
-        await engine.write((tx) => done(tx, true));
-      } else if (!("container" in value)) {
-        let state = "more";
-        const step = async (tx: WriteTx) => {
-          state = await upkeep(tx, contents, value);
-          return (await done(tx, state === "done")) || state === "held";
-        };
-        // Nobody is told of it, and a sync for each deleted file would make clients wait for theirs.
-        await until(() => engine.write(step, "soon"), isStopped);
-        if (state === "held") continue;
-      } else {
-        const id = BigInt(`0x${value.container}`);
-        const step = async (tx: WriteTx) =>
-          done(tx, await emptied(tx, contents, id, value.account));
-        await until(() => engine.write(step), isStopped);
-      }
-      steps++;
+      if (isStopped()) return steps;
+      await damage.passed(
+        tidied(options, { tick: key[0], value, isStopped }).then((isDone) => {
+          if (isDone) steps++;
+        }),
+      );
     }
     const last = batch.at(-1)?.key;
-    if (last === undefined || batch.length < BATCH) return steps;
+    if (last === undefined || batch.length < BATCH) break;
     from = garbage.packed([last[0] + 1n]);
   }
+  damage.tell();
+  return steps;
+}
+
+/** Does the work of one garbage record; gives false if it has to wait. */
+async function tidied(
+  options: SweepOptions,
+  {
+    tick,
+    value,
+    isStopped,
+  }: { readonly tick: bigint; readonly value: GarbageRecord; readonly isStopped: () => boolean },
+): Promise<boolean> {
+  const { engine, contents } = options;
+  const done = async (tx: WriteTx, finished: boolean) => {
+    if (finished) garbage.delete(tx, tick);
+    return finished;
+  };
+  if ("list" in value) {
+    if (contents.isHeld(value.list)) return false;
+    const step = async (tx: WriteTx) => done(tx, await shortened(tx, contents, value.list));
+    await until(() => engine.write(step), isStopped);
+  } else if ("messages" in value) {
+    const id = BigInt(`0x${value.messages}`);
+    const step = async (tx: WriteTx) => done(tx, await emptiedGeneration(tx, id));
+    await until(() => engine.write(step), isStopped);
+  } else if ("table" in value) {
+    const id = BigInt(`0x${value.table}`);
+    const step = async (tx: WriteTx) => done(tx, await emptiedTable(tx, id));
+    await until(() => engine.write(step), isStopped);
+  } else if ("share" in value || "history" in value) {
+    if (!(await tidyShare(options, value, isStopped))) return false;
+    await engine.write((tx) => done(tx, true));
+  } else if (!("container" in value)) {
+    let state = "more";
+    const step = async (tx: WriteTx) => {
+      state = await upkeep(tx, contents, value);
+      return (await done(tx, state === "done")) || state === "held";
+    };
+    // Nobody is told of it, and a sync for each deleted file would make clients wait for theirs.
+    await until(() => engine.write(step, "soon"), isStopped);
+    if (state === "held") return false;
+  } else {
+    const id = BigInt(`0x${value.container}`);
+    const step = async (tx: WriteTx) => done(tx, await emptied(tx, contents, id, value.account));
+    await until(() => engine.write(step), isStopped);
+  }
+  return true;
 }
 
 /** Takes a page off a list; whether nothing is left of it. */
@@ -151,22 +169,54 @@ async function until(step: () => Promise<boolean>, isStopped: () => boolean): Pr
 }
 
 /** Removes what time alone removes: deleted things that can no longer be restored, blobs that have expired. */
-export async function purge({ engine, contents }: SweepOptions, now: Instant): Promise<number> {
+export async function purge(
+  { engine, contents }: SweepOptions,
+  now: Instant,
+  isStopped: () => boolean = () => false,
+): Promise<number> {
   let count = 0;
-  for (;;) {
-    const to = purges.packed([BigInt(Math.floor(now)) + 1n]);
-    const due = await engine.read((tx) => purges.walk(tx, [], { to, limit: BATCH }));
+  const damage = new Damage();
+  const to = purges.packed([BigInt(Math.floor(now)) + 1n]);
+  for (let from = purges.packed([]); ; ) {
+    const due = await engine.read((tx) => purges.walk(tx, [], { from, to, limit: BATCH }));
     for (const { key } of due) {
-      await engine.write(async (tx) => {
+      if (isStopped()) return count;
+      const step = async (tx: WriteTx) => {
         const record = await purges.get(tx, ...key);
         purges.delete(tx, ...key);
         if (record === undefined) return;
         if (record.what === "container") await purgeContainer(tx, record, now);
         else await purgeBlob(tx, contents, record, now);
-      });
+      };
+      await damage.passed(engine.write(step));
       count++;
     }
-    if (due.length < BATCH) return count;
+    const last = due.at(-1);
+    if (last === undefined || due.length < BATCH) break;
+    from = Buffer.concat([purges.packed(last.key), Buffer.of(0)]);
+  }
+  damage.tell();
+  return count;
+}
+
+/** What is damaged cannot be taken apart, and stays; what comes after it goes all the same, and then it is told. */
+class Damage {
+  #first: unknown;
+
+  /** Whether the step went well. */
+  async passed(step: Promise<unknown>): Promise<boolean> {
+    try {
+      await step;
+      return true;
+    } catch (error) {
+      if (!(error instanceof CorruptFile || error instanceof BrokenRecord)) throw error;
+      this.#first ??= error;
+      return false;
+    }
+  }
+
+  tell(): void {
+    if (this.#first !== undefined) throw this.#first;
   }
 }
 
@@ -214,26 +264,32 @@ async function purgeBlob(
 export async function expireBlocks(
   { engine, contents }: SweepOptions,
   now: Instant,
+  isStopped: () => boolean = () => false,
 ): Promise<number> {
   let count = 0;
+  const damage = new Damage();
   let from: Uint8Array | undefined;
   for (;;) {
     const marks = await engine.read((tx) =>
       uncommitted.walk(tx, [], { limit: BATCH, ...(from === undefined ? {} : { from }) }),
     );
     for (const { key, value } of marks) {
+      if (isStopped()) return count;
       if (value.changedAt + WEEK_MS > now) continue;
-      await engine.write(async (tx) => {
+      const step = async (tx: WriteTx) => {
         const mark = await uncommitted.get(tx, ...key);
         if (mark === undefined || mark.changedAt + WEEK_MS > now) return;
         await dropBlocks(tx, contents, ...key);
-      });
+      };
+      await damage.passed(engine.write(step));
       count++;
     }
     const last = marks.at(-1);
-    if (last === undefined || marks.length < BATCH) return count;
+    if (last === undefined || marks.length < BATCH) break;
     from = Buffer.concat([uncommitted.packed(last.key), Buffer.of(0)]);
   }
+  damage.tell();
+  return count;
 }
 
 /** Removes all blocks of a blob that no list has named, and that it had any. */

@@ -32,26 +32,34 @@ export class Sweeper {
   }
 
   async #sweep(): Promise<void> {
-    try {
-      const now = this.#clock.now();
-      if (now >= this.#nextFull) {
-        this.#nextFull = now + HOUR_MS;
-        await sweepFiles(this.#options);
-        await expireBlocks(this.#options, now);
-        await expireShares(this.#options, now);
-      }
-      const isStopped = () => this.#isStopped;
-      await purge(this.#options, now);
-      await expireMessages(this.#options.engine, now, isStopped);
-      await sweepGarbage(this.#options, isStopped);
-      this.#merged = await mergeWorn(this.#options, { now, after: this.#merged, isStopped });
-    } catch (error) {
-      this.#options.log.error("a sweep failed", { error: String(error) });
+    const now = this.#clock.now();
+    const isStopped = () => this.#isStopped;
+    if (now >= this.#nextFull) {
+      this.#nextFull = now + HOUR_MS;
+      await this.#try(() => sweepFiles(this.#options));
+      await this.#try(() => expireBlocks(this.#options, now, isStopped));
+      await this.#try(() => expireShares(this.#options, now, isStopped));
     }
+    await this.#try(() => purge(this.#options, now, isStopped));
+    await this.#try(() => expireMessages(this.#options.engine, now, isStopped));
+    await this.#try(() => sweepGarbage(this.#options, isStopped));
+    await this.#try(async () => {
+      this.#merged = await mergeWorn(this.#options, { now, after: this.#merged, isStopped });
+    });
     if (this.#isStopped) return;
     this.#timer = setTimeout(() => {
       this.#running = this.#sweep();
     }, GARBAGE_MS);
     this.#timer.unref();
+  }
+
+  /** One that fails, as on damaged data, does not keep the others from their work. */
+  async #try(sweep: () => Promise<unknown>): Promise<void> {
+    if (this.#isStopped) return;
+    try {
+      await sweep();
+    } catch (error) {
+      this.#options.log.error("a sweep failed", { error: String(error) });
+    }
   }
 }
