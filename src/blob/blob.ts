@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { crc64 } from "../base/crc64.ts";
 import { type Instant, parseHttpDate, tickText } from "../base/time.ts";
-import type { WriteTx } from "../engine/engine.ts";
+import type { ReadTx, WriteTx } from "../engine/engine.ts";
 import { parseConditions } from "../http/conditions.ts";
 import { CUSTOMER_KEY_HEADERS } from "../http/heeded.ts";
 import {
@@ -46,6 +46,7 @@ import { changedPageProperties, pagePropertiesOf } from "./page-blob.ts";
 import { type BlobPlace, isCurrent, putBlobRecord, putTaggedRecord, theBlob } from "./resource.ts";
 
 const SNAPSHOTS_MAX = Number.MAX_SAFE_INTEGER;
+const SNAPSHOTS_LOOK = 64;
 const RANGE_SUM_MAX = 4 * 1024 * 1024;
 
 const isTrue = (request: Request, name: string): boolean => {
@@ -319,6 +320,17 @@ const tierVersion = ({ etag, tierChangedAt, createdAt }: BlobRecord) => ({
   modifiedAt: tierChangedAt ?? createdAt,
 });
 
+/** Whether a blob has a snapshot that is not deleted; there may be very many, and one is enough. */
+async function hasSnapshots(tx: ReadTx, container: bigint, name: string): Promise<boolean> {
+  for (let from: Uint8Array = snapshots.packed([container, name]); ; ) {
+    const rows = await snapshots.walk(tx, [container, name], { from, limit: SNAPSHOTS_LOOK });
+    if (rows.some(({ value }) => value.deleted === undefined)) return true;
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < SNAPSHOTS_LOOK) return false;
+    from = Buffer.concat([snapshots.packed(last.key), Buffer.of(0)]);
+  }
+}
+
 /** Deletes the current state, its snapshots if the request says so, and blocks that wait. */
 async function deletedCurrent(call: DeleteCall) {
   const { tx, place, found, input, around } = call;
@@ -329,10 +341,14 @@ async function deletedCurrent(call: DeleteCall) {
   if (found === undefined && call.request.conditions.ifMatch !== undefined) {
     throw new StorageError("ConditionNotMet");
   }
-  const taken = (await snapshots.walk(tx, [container, name], { limit: SNAPSHOTS_MAX })).filter(
-    ({ value }) => value.deleted === undefined,
-  );
-  if (taken.length > 0 && input.which === undefined) throw new StorageError("SnapshotsPresent");
+  if (input.which === undefined && (await hasSnapshots(tx, container, name))) {
+    throw new StorageError("SnapshotsPresent");
+  }
+  const all =
+    input.which === undefined
+      ? []
+      : await snapshots.walk(tx, [container, name], { limit: SNAPSHOTS_MAX });
+  const taken = all.filter(({ value }) => value.deleted === undefined);
   for (const { value } of taken) refuseFixed(value, tx.now);
   let isGone = true;
   for (const { key, value } of taken) {

@@ -29,6 +29,21 @@ const remaining = async (world: World, include = "deleted") => {
 };
 
 suite("a deleted blob", () => {
+  test("a snapshot behind very many deleted ones keeps a blob from being deleted alone", async () => {
+    const world = await softWorld();
+    await world.put("/box/a", "small");
+    const take = async () =>
+      (await world.comp("201", "/box/a", "snapshot")).headers["x-ms-snapshot"] ?? "";
+    for (let i = 0; i < 130; i++) {
+      await world.must("202", "DELETE", "/box/a", { query: { snapshot: await take() } });
+    }
+    const snapshot = await take();
+    await world.must("409 SnapshotsPresent", "DELETE", "/box/a");
+    await world.must("202", "DELETE", "/box/a", { query: { snapshot } });
+    await world.must("202", "DELETE", "/box/a");
+    await world.checked();
+  });
+
   test("can be had back until its time is over, and not a moment longer", async () => {
     for (const body of ["small", LARGE]) {
       const world = await softWorld();
