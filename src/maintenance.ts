@@ -10,7 +10,7 @@ import { madeDirectory } from "./engine/made-directory.ts";
 import { OpenError } from "./engine/open-error.ts";
 import { DirectoryInUse } from "./engine/sqlite/database.ts";
 import { lockDirectory, openSnapshot, type RecordSnapshot } from "./engine/sqlite/snapshot.ts";
-import { type Copied, copyStore } from "./store/backup.ts";
+import { type Copied, copyStore, switchNames } from "./store/backup.ts";
 import { check } from "./store/check.ts";
 
 /** Where results and progress go. */
@@ -134,6 +134,14 @@ async function copy(from: string, to: string, store: Still, out: Terminal): Prom
   }
 }
 
+/** Finishes a backup that was cut short when everything was on the disk, and only names were missing. */
+async function switched(directory: string): Promise<void> {
+  const mark = readMark(directory);
+  if (mark?.state !== "switching") return;
+  await switchNames({ to: directory, disk: realDisk, open: openSnapshot });
+  await writeMark(directory, { ...mark, state: "complete" }, realDisk);
+}
+
 /** `lazuli backup`: makes or renews a backup of a store, be it served or not; gives how many problems it met. */
 export async function backUp(location: string, to: string, out: Terminal): Promise<number> {
   const store = await still(location);
@@ -145,6 +153,7 @@ export async function backUp(location: string, to: string, out: Terminal): Promi
     }
     const unlock = lockDirectory(to);
     try {
+      await switched(to);
       if (mark === undefined) await writeMark(to, { state: "unfinished", at: now() }, realDisk);
       const { files, bytes, newFiles, newBytes, problems } = await copy(location, to, store, out);
       await writeMark(to, { state: "complete", at: now() }, realDisk);
@@ -166,11 +175,15 @@ export async function backUp(location: string, to: string, out: Terminal): Promi
 export async function restore(from: string, location: string, out: Terminal): Promise<number> {
   const mark = readMark(from);
   if (mark === undefined) throw new OpenError(`The directory ${from} holds no backup.`);
-  if (mark.state !== "complete") {
+  if (mark.state === "unfinished") {
     throw new OpenError(`The backup in ${from} was not finished: run lazuli backup again.`);
   }
   if (readMark(location) !== undefined || (existsSync(location) && !isEmpty(location))) {
     throw new OpenError(`The directory ${location} is not empty: a restore needs a new one.`);
+  }
+  if (mark.state === "switching") {
+    const unlock = lockDirectory(from);
+    await switched(from).finally(unlock);
   }
   const store = await still(from);
   try {

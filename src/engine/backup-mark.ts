@@ -7,7 +7,8 @@ const NAME = "lazuli.backup";
 
 /**
  * What a directory says of itself while a store is copied into it, and afterwards if it is a backup. Whole is
- * "complete" alone; "switching" has all that is new beside what is old, and is being renamed.
+ * "complete" alone; "switching" has all that is new beside what is old, and is being renamed: whoever finds it
+ * so can finish it.
  */
 export type BackupMark = {
   readonly state: "unfinished" | "switching" | "complete";
@@ -53,6 +54,11 @@ export async function removeMark(directory: string, disk: Disk): Promise<void> {
 export function refuseUnfinished(directory: string): void {
   const mark = readMark(directory);
   if (mark === undefined || mark.state === "complete") return;
+  if (mark.state === "switching") {
+    throw new OpenError(
+      `The directory ${directory} holds a backup or restore that is whole but for its names: lazuli restore --from ${directory} finishes it.`,
+    );
+  }
   throw new OpenError(
     `The directory ${directory} holds a backup or restore that was not finished: run it again, or remove the directory.`,
   );

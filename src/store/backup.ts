@@ -1,5 +1,5 @@
 import { readdir, rename, rm, stat, utimes } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { writeMark } from "../engine/backup-mark.ts";
 import { type Disk, readingDisk } from "../engine/disk.ts";
 import { chunkFolders, chunkPath, readOnce } from "../engine/disk-files.ts";
@@ -29,6 +29,8 @@ export type CopyOptions = {
   /** When the copy is made, for those who look at it. */
   readonly at: string;
 };
+
+export type Switching = Pick<CopyOptions, "to" | "disk" | "open">;
 
 /** What a copy came to: of how many files and bytes, and how many of these had to be copied. */
 export type Copied = {
@@ -67,12 +69,21 @@ export async function copyStore(options: CopyOptions): Promise<Copied> {
   await confirm();
   await syncFolders(options, changed);
   await writeMark(to, { state: "switching", at }, disk);
-  for (const ending of ["-wal", "-shm", "-journal"]) {
-    await rm(join(to, `${DATABASE}${ending}`), { force: true });
-  }
-  await rename(fresh, join(to, DATABASE));
-  await syncFolders(options, await switchFiles(options));
+  await switchNames(options);
   return copied;
+}
+
+/** Gives everything new its name, be it for the first time or where that was cut short. */
+export async function switchNames(options: Switching): Promise<void> {
+  const { to } = options;
+  const fresh = join(to, `${DATABASE}${NEW}`);
+  if ((await readdir(to)).includes(basename(fresh))) {
+    for (const ending of ["-wal", "-shm", "-journal"]) {
+      await rm(join(to, `${DATABASE}${ending}`), { force: true });
+    }
+    await rename(fresh, join(to, DATABASE));
+  }
+  await syncFolders(options, await switchFiles(options));
 }
 
 /** Makes the folders, and removes what a copy before this one left unfinished. */
@@ -216,7 +227,7 @@ async function* wholeFile(path: string): AsyncGenerator<Uint8Array> {
 }
 
 /** Gives new files their names, and removes those that only the state before named; gives the folders it changed. */
-async function switchFiles({ to, disk, open }: CopyOptions): Promise<Set<string>> {
+async function switchFiles({ to, disk, open }: Switching): Promise<Set<string>> {
   const changed = new Set<string>();
   const records = open(to);
   try {
@@ -253,7 +264,7 @@ async function syncFile(disk: Disk, path: string): Promise<void> {
 }
 
 /** Makes the names in these folders durable, and those of all there are. */
-async function syncFolders({ to, disk }: CopyOptions, changed: ReadonlySet<string>): Promise<void> {
+async function syncFolders({ to, disk }: Switching, changed: ReadonlySet<string>): Promise<void> {
   for (const folder of changed) await disk.syncDirectory(folder);
   await disk.syncDirectory(join(to, "chunks"));
   await disk.syncDirectory(to);

@@ -4,11 +4,12 @@ import {
   globSync,
   mkdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
 import { send } from "../acceptance/raw.ts";
@@ -87,6 +88,36 @@ test("A backup is renewed: only new files are copied, old ones go, and reused na
     assert.ok(reply.body.equals(bodyOf(index)), name);
   }
   await again.stop();
+});
+
+test("A backup that was cut short at its switch of names is finished by a restore, and by the next backup", async () => {
+  const server = await startWithFiles(3);
+  const cut = async (target: string) => {
+    assert.equal((await backUp(server, target)).code, 0);
+    const before = globSync(join(target, "chunks/*/*"));
+    renameSync(join(target, "lazuli.db"), join(target, "lazuli.db.new"));
+    writeFileSync(join(target, "lazuli.db"), "of the state before");
+    for (const [index, file] of before.entries()) {
+      if (index === 0) continue; // this one has its name already
+      renameSync(file, `${file}.new`);
+      if (index === 1) writeFileSync(file, "of the state before");
+    }
+    writeFileSync(join(dirname(before[0] ?? ""), "old-1024"), "of the state before");
+    const mark = { state: "switching", at: "then" };
+    writeFileSync(join(target, "lazuli.backup"), JSON.stringify(mark));
+    const { stderr } = await run("check", "--location", target);
+    assert.match(stderr, /: lazuli restore --from \S+ finishes it\.\n$/);
+  };
+  await cut(path("cut"));
+  const restored = await restore(path("cut"), path("from-cut"));
+  assert.equal(restored.code, 0, restored.stdout + restored.stderr);
+  assert.match(restored.stdout, /from the backup of then /);
+  const { code, stdout } = await run("check", "--location", path("cut"));
+  assert.equal(code, 0, stdout);
+  await cut(path("cut-again"));
+  const again = await backUp(server, path("cut-again"));
+  assert.match(again.stdout, /3 files with .*, of which 0 with/, again.stderr);
+  await server.stop();
 });
 
 test("Data and backups are their owner's alone, also in directories that others may look into", async () => {
