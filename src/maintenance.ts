@@ -76,6 +76,13 @@ async function beside(directory: string): Promise<Still> {
   }
 }
 
+/** A database so damaged that a walk through it ends, in a sentence. */
+function unreadable(error: unknown, directory: string): unknown {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code !== "ERR_SQLITE_ERROR") return error;
+  return new OpenError(`The records of ${directory} cannot be read to their end: ${message}.`);
+}
+
 /** `lazuli check`: gives how many problems there are. */
 export async function checkStore(location: string, out: Terminal): Promise<number> {
   const store = await still(location);
@@ -89,6 +96,8 @@ export async function checkStore(location: string, out: Terminal): Promise<numbe
       recordsRead: () => store.records.close(),
       isServed: store.isServed,
     });
+  } catch (error) {
+    throw unreadable(error, location);
   } finally {
     const outcomes = await Promise.allSettled(said);
     store.records.close();
@@ -116,10 +125,17 @@ function copyError(error: unknown, to: string): unknown {
   return new OpenError(`The copy to ${to} failed: ${message}.`);
 }
 
-async function copy(from: string, to: string, store: Still, out: Terminal): Promise<Copied> {
+type Copying = {
+  readonly from: string;
+  readonly to: string;
+  readonly store: Still;
+  readonly damaged: (complaints: readonly string[]) => void;
+};
+
+async function copy({ from, to, store, damaged }: Copying, out: Terminal): Promise<Copied> {
   try {
     return await copyStore({
-      ...{ from, to, at: now(), disk: realDisk },
+      ...{ from, to, at: now(), disk: realDisk, damaged },
       records: store.records,
       open: openSnapshot,
       confirm: store.confirm,
@@ -145,6 +161,12 @@ async function switched(directory: string): Promise<void> {
 /** `lazuli backup`: makes or renews a backup of a store, be it served or not; gives how many problems it met. */
 export async function backUp(location: string, to: string, out: Terminal): Promise<number> {
   const store = await still(location);
+  // What is in a backup may be all that is left of it.
+  const damaged = ([first]: readonly string[]) => {
+    throw new OpenError(
+      `The records of ${location} are damaged (${first}): what is in ${to} stays as it was, and lazuli check tells more.`,
+    );
+  };
   try {
     madeDirectory(to);
     const mark = readMark(to);
@@ -155,7 +177,8 @@ export async function backUp(location: string, to: string, out: Terminal): Promi
     try {
       await switched(to);
       if (mark === undefined) await writeMark(to, { state: "unfinished", at: now() }, realDisk);
-      const { files, bytes, newFiles, newBytes, problems } = await copy(location, to, store, out);
+      const copying = { from: location, to, store, damaged };
+      const { files, bytes, newFiles, newBytes, problems } = await copy(copying, out);
       await writeMark(to, { state: "complete", at: now() }, realDisk);
       out.say(
         `Backup of ${location} in ${to}: all records, and ${files} files with ${sizeText(bytes)}, of which ${newFiles} with ${sizeText(newBytes)} are new`,
@@ -191,13 +214,16 @@ export async function restore(from: string, location: string, out: Terminal): Pr
     const unlock = lockDirectory(location);
     try {
       await writeMark(location, { state: "unfinished", at: now() }, realDisk);
-      await copy(from, location, store, out);
+      // All that can be had is taken; the check tells of the rest.
+      await copy({ from, to: location, store, damaged: () => {} }, out);
       const restored = openSnapshot(location);
       const problems = await check(restored.engine, lookAtFiles(location), {
         say: out.say,
         told: (text) => out.progress.tell(text),
         complaints: () => restored.complaints(),
         recordsRead: () => restored.close(),
+      }).catch((error) => {
+        throw unreadable(error, location);
       });
       await removeMark(location, realDisk);
       out.say(`Restored ${location} from the backup of ${mark.at} in ${from}`);

@@ -25,6 +25,8 @@ export type CopyOptions = {
   /** Throws unless the files that the records name have stayed as they were. */
   readonly confirm: () => Promise<void>;
   readonly problem: (line: string) => void;
+  /** Takes what is wrong with the database itself, before anything in `to` gives way to it; may throw. */
+  readonly damaged: (complaints: readonly string[]) => void;
   readonly told: (text: () => string) => void;
   /** When the copy is made, for those who look at it. */
   readonly at: string;
@@ -62,6 +64,8 @@ export async function copyStore(options: CopyOptions): Promise<Copied> {
   const changed = new Set<string>();
   let copied: Copied;
   try {
+    const complaints = copy.complaints();
+    if (complaints.length > 0) options.damaged(complaints);
     copied = await copyFiles(options, copy.engine, changed);
   } finally {
     copy.close();

@@ -120,6 +120,25 @@ test("A backup that was cut short at its switch of names is finished by a restor
   await server.stop();
 });
 
+test("Records that are damaged do not take the place of good ones in a backup, and are told of in sentences", async () => {
+  const server = await startWithFiles(1);
+  const target = path("last-good");
+  assert.equal((await backUp(server, target)).code, 0);
+  await server.stop("keep");
+  const database = join(server.directory, "lazuli.db");
+  const bytes = readFileSync(database);
+  writeFileSync(database, bytes.fill(0xee, 8192, 2 * 8192));
+  const renewed = await backUp(server, target);
+  assert.equal(renewed.code, 1);
+  assert.match(renewed.stderr, /^The records of \S+ are damaged \(.*\): what is in \S+ stays/);
+  const checked = await run("check", "--location", server.directory);
+  assert.equal(checked.code, 1);
+  assert.match(checked.stdout, /^database: .*malformed/);
+  assert.match(checked.stderr, /^The records of \S+ cannot be read to their end: .*\.\n$/);
+  const restored = await restore(target, path("from-last-good"));
+  assert.equal(restored.code, 0, restored.stdout + restored.stderr);
+});
+
 test("Data and backups are their owner's alone, also in directories that others may look into", async () => {
   const data = path("open-data");
   const copy = path("open-copy");

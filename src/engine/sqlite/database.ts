@@ -1,6 +1,6 @@
 import { closeSync, openSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { Tick } from "../../base/time.ts";
 import { keyText, type Snapshot } from "../buffered.ts";
 import type { Disk } from "../disk.ts";
@@ -109,11 +109,21 @@ export function isNewDatabase(sql: DatabaseSync, path: string): boolean {
   return format === 0;
 }
 
+/** The last number that was given out; without it, numbers would be given out again. */
+export function lastIn(tick: StatementSync, path: string): Tick {
+  const last = tick.get()?.last;
+  if (typeof last === "bigint") return last;
+  throw new OpenError(`${path} is damaged: it does not tell its last number.`);
+}
+
 function prepareLayout(sql: DatabaseSync, path: string): void {
   if (isNewDatabase(sql, path)) {
     const pragmas = `PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${FORMAT}`;
     sql.exec(`BEGIN IMMEDIATE; ${LAYOUT} ${pragmas}; COMMIT`);
   } else {
+    const tick = sql.prepare("SELECT last FROM tick");
+    tick.setReadBigInts(true);
+    lastIn(tick, path);
     sql.exec("UPDATE tick SET last = last"); // so that the log of writes exists, to be synced
   }
 }

@@ -423,6 +423,32 @@ suite("sqlite engine, durability", () => {
     await engine.close();
   });
 
+  test("a last number that is lost is refused, and one that is too small is complained of", async () => {
+    const directory = newDirectory();
+    const engine = await open({ directory });
+    await engine.write(async (tx) => tx.putHeap(tx.tick(), bytes("v")));
+    await engine.close();
+    const change = (sql: string) => {
+      const database = new DatabaseSync(join(directory, "lazuli.db"));
+      database.exec(sql);
+      database.close();
+    };
+    const complaints = () => {
+      const snapshot = openSnapshot(directory);
+      const lines = snapshot.complaints();
+      snapshot.close();
+      return lines;
+    };
+    assert.deepEqual(complaints(), []);
+    change("UPDATE tick SET last = 5");
+    assert.deepEqual(complaints(), ["1 heap values are newer than its last number"]);
+    change("DELETE FROM tick");
+    const isTold = (error: unknown) =>
+      error instanceof OpenError && /does not tell its last number\.$/.test(error.message);
+    assert.throws(complaints, isTold);
+    await assert.rejects(open({ directory }), isTold);
+  });
+
   test("ticks go on after a reopening with a clock that stepped back, though nothing kept the last ones", async () => {
     const directory = newDirectory();
     const engine = await open({ directory, clock: { now: () => Date.UTC(2030, 0, 1) } });

@@ -3,7 +3,7 @@ import { backup, DatabaseSync } from "node:sqlite";
 import { type Instant, instantOf } from "../../base/time.ts";
 import type { Engine } from "../engine.ts";
 import { OpenError } from "../open-error.ts";
-import { isNewDatabase, lockedDirectory, reading } from "./database.ts";
+import { isNewDatabase, lastIn, lockedDirectory, reading } from "./database.ts";
 import { SnapshotTx } from "./engine.ts";
 
 /** How many pages are copied in one go: a few milliseconds' work, between which others get the disk. */
@@ -35,7 +35,7 @@ export function openSnapshot(directory: string, file = "lazuli.db"): RecordSnaps
     if (isNewDatabase(sql, path)) throw new OpenError(`${path} is empty.`);
     const tick = sql.prepare("SELECT last FROM tick");
     tick.setReadBigInts(true);
-    last = tick.get()?.last as bigint;
+    last = lastIn(tick, path);
   } catch (error) {
     sql?.close();
     if (error instanceof OpenError) throw error;
@@ -52,9 +52,15 @@ export function openSnapshot(directory: string, file = "lazuli.db"): RecordSnaps
       close: async () => source.close(),
     },
     complaints() {
-      const rows = source.prepare(`PRAGMA quick_check(${COMPLAINTS_MAX})`).all();
-      const lines = rows.map((row) => String(Object.values(row)[0]));
-      return lines[0] === "ok" ? [] : lines.map((line) => line.replaceAll("\n", ", "));
+      try {
+        const rows = source.prepare(`PRAGMA quick_check(${COMPLAINTS_MAX})`).all();
+        const lines = rows.map((row) => String(Object.values(row)[0]));
+        if (lines[0] !== "ok") return lines.map((line) => line.replaceAll("\n", ", "));
+        const beyond = source.prepare("SELECT count(*) AS n FROM heap WHERE id > ?").get(last)?.n;
+        return beyond === 0 ? [] : [`${beyond} heap values are newer than its last number`];
+      } catch (error) {
+        return [(error as Error).message];
+      }
     },
     async copyTo(to, told) {
       // SQLite begins such a copy anew when another process writes; here the open transaction keeps the state.
