@@ -65,11 +65,19 @@ export class ByteUses {
     const id = idOf(chunk.id);
     const count = this.#heap.name(id);
     if (count === undefined) problem(`${what}: its heap value ${chunk.id} is missing`);
-    if (count !== 1) return;
-    const bytes = await engine.read((tx) => tx.getHeap(id));
-    this.bytes += bytes?.length ?? 0;
-    if (bytes?.length !== chunk.size || crc32(bytes) !== chunk.sum) {
-      problem(`${what}: its heap value ${chunk.id} is damaged`);
+    else if (count > 1) {
+      // It was read for the first one that names it; each of them must be able to.
+      if (this.#heap.sumOf(id) !== chunk.sum) {
+        problem(`${what}: its heap value ${chunk.id} has another sum`);
+      }
+    } else {
+      const bytes = await engine.read((tx) => tx.getHeap(id));
+      this.bytes += bytes?.length ?? 0;
+      const sum = bytes === undefined ? undefined : crc32(bytes);
+      if (bytes?.length !== chunk.size || sum !== chunk.sum) {
+        problem(`${what}: its heap value ${chunk.id} is damaged`);
+      }
+      this.#heap.keepSum(id, chunk.sum ?? 0); // so that damage is told of once
     }
   }
 

@@ -323,6 +323,17 @@ const damages: [what: string, damage: Damage, ...said: RegExp[]][] = [
     /^tag colour=red of tagged: there is no such blob$/,
   ],
   [
+    "a snapshot that has another sum of bytes that it shares",
+    async (tx) => {
+      const snapshot = (await keys.snapshots.get(tx, CONTAINER, "small", 9n)) as BlobRecord;
+      const { pieces } = snapshot.content as Extract<Content, { pieces: unknown }>;
+      const flipped = pieces.map(({ chunk }) => ({ chunk: { ...chunk, sum: 1 } }));
+      const record = { ...snapshot, content: { pieces: flipped } };
+      keys.snapshots.put(tx, [CONTAINER, "small", 9n], record);
+    },
+    /^snapshot of small: its heap value \w+ has another sum$/,
+  ],
+  [
     "a tag in the index of another account",
     (tx) => keys.tagIndex.put(tx, ["b", "colour", "blue", CONTAINER, "tagged"], { container: "c" }),
     /^tag colour=blue of tagged: there is no such blob$/,

@@ -67,6 +67,7 @@ const keyText = (key: readonly unknown[] | undefined, bytes: Uint8Array): string
 export class Census {
   #ids = new BigUint64Array(1024);
   #counts = new Uint32Array(0);
+  #sums: Uint32Array | undefined;
   #size = 0;
 
   add(id: bigint): void {
@@ -91,6 +92,16 @@ export class Census {
     const count = (this.#counts[index] ?? 0) + 1;
     this.#counts[index] = count;
     return count;
+  }
+
+  /** Keeps a sum with a number that there is; four bytes more for each. */
+  keepSum(id: bigint, sum: number): void {
+    this.#sums ??= new Uint32Array(this.#size);
+    this.#sums[this.#indexOf(id) ?? this.#size] = sum;
+  }
+
+  sumOf(id: bigint): number | undefined {
+    return this.#sums?.[this.#indexOf(id) ?? this.#size];
   }
 
   has(id: bigint): boolean {
