@@ -315,22 +315,6 @@ suite("disk files, on the disk", () => {
     });
   }
 
-  test("a freed file that cannot be opened again is removed", async () => {
-    let isFailing = false;
-    const files = await open({
-      ...realDisk,
-      open: (path, which) =>
-        isFailing ? Promise.reject(new Error("too many are open")) : realDisk.open(path, which),
-    });
-    const { name } = await stored(files, pattern(100_000));
-    files.free(name);
-    for (let i = 0; i < 130; i++) await stored(files, pattern(100, i)); // it is open no more
-    isFailing = true;
-    await assert.rejects(files.create(100_000), /too many are open/);
-    await files.close();
-    assert.ok(!left(files).includes(name));
-  });
-
   test("new files of one folder that come during a sync of it share the next one", async () => {
     const COUNT = 30;
     let syncs = 0;
