@@ -275,8 +275,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       [
         "src/smb/file-open.ts",
-        "opens.setDeletePending(this, true);\n      if",
-        "opens.setDeletePending(this, opens.of(this).length === 1);\n      if",
+        "if (!this.isDirectory) opens.setDeletePending(this, true);",
+        "if (!this.isDirectory) opens.setDeletePending(this, opens.of(this).length === 1);",
       ],
     ],
     found: doors("none"),

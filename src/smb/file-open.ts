@@ -272,7 +272,7 @@ export class FileOpen implements OpenFile {
         const node = await nodeIn(change.tx, this.view, this.file);
         if (node !== undefined) await remove(change, node);
         opens.setDeletePending(this, false);
-      });
+      }, "durable"); // whoever closes it waits for that anyway
     } catch (error) {
       opens.setDeletePending(this, false);
       const isKept = error instanceof StorageError && error.code === "DirectoryNotEmpty";

@@ -416,10 +416,14 @@ suite("sqlite engine, durability", () => {
     const size = () => statSync(join(directory, "lazuli.db-wal")).size;
     assert.ok(size() > 100 * 1024 * 1024, "the log was begun anew under a reader");
     snapshot.close();
-    await write(80); // the copy of the long log goes on beside some of these
-    const grown = size();
-    await write(40);
-    assert.equal(size(), grown, "the log goes on growing");
+    // The copy of the long log goes on beside some of these; how many depends on the machine.
+    let grown: number;
+    let rounds = 0;
+    do {
+      assert.ok(++rounds < 10, "the log goes on growing");
+      grown = size();
+      await write(40);
+    } while (size() > grown);
     await engine.close();
   });
 
