@@ -140,30 +140,36 @@ export const asOwner = (request: Unauthorized): Request => ({
  * Parameters by their names. One that has two values is refused where it is asked for: those that nobody asks for
  * mean nothing to us, and a page that is a blob may have any of its own.
  */
-class Query extends Map<string, string> {
-  #seconds: Map<string, string> | undefined;
-
-  constructor(parameters: Address["parameters"]) {
-    super();
-    for (const [name, value] of parameters) {
-      const before = super.get(name);
-      if (before === undefined) this.set(name, value);
-      // Authorize with Shared Key shows `include` sent once for each of its values.
-      else if (name === "include") this.set(name, `${before},${value}`);
-      else if (before !== value) {
-        this.#seconds ??= new Map();
-        this.#seconds.set(name, value);
-      }
+function queryOf(parameters: Address["parameters"]): ReadonlyMap<string, string> {
+  const query = new Map<string, string>();
+  let seconds: Map<string, string> | undefined;
+  for (const [name, value] of parameters) {
+    const before = query.get(name);
+    if (before === undefined) query.set(name, value);
+    // Authorize with Shared Key shows `include` sent once for each of its values.
+    else if (name === "include") query.set(name, `${before},${value}`);
+    else if (before !== value) {
+      seconds ??= new Map();
+      seconds.set(name, value);
     }
+  }
+  return seconds === undefined ? query : new DoubtfulQuery(query, seconds);
+}
+
+class DoubtfulQuery extends Map<string, string> {
+  readonly #seconds: ReadonlyMap<string, string>;
+
+  constructor(query: ReadonlyMap<string, string>, seconds: ReadonlyMap<string, string>) {
+    super(query);
+    this.#seconds = seconds;
   }
 
   override get(name: string): string | undefined {
-    const second = this.#seconds?.get(name);
+    const second = this.#seconds.get(name);
     if (second !== undefined) throw invalidQuery(name, second, "It was sent with two values.");
     return super.get(name);
   }
 }
-
 /** The request as a value; the headers that all operations share are checked here. */
 export function parseRequest(
   incoming: Message,
@@ -175,7 +181,7 @@ export function parseRequest(
 ): Unauthorized {
   const { headers } = incoming;
   const header = (name: string): string | undefined => headers[name];
-  const query = new Query(address.parameters);
+  const query = queryOf(address.parameters);
   const timeout = query.get("timeout");
   if (timeout !== undefined && !/^\d{1,9}$/.test(timeout)) throw invalidQuery("timeout", timeout);
   const { level, names } = service.place(address.segments, query);

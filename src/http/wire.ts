@@ -123,8 +123,15 @@ export function bodySizeOf({ headers, minor }: Head): number | undefined {
 const HOST_FORM = /^(?:[\w.~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?$/;
 
 /** Whether it is a host, with a port or without, as URLs have it; we write it into URLs of our own. None is one too. */
-export const isHost = (text: string): boolean =>
-  text === "" || (HOST_FORM.test(text) && URL.canParse(`http://${text}/`));
+export function isHost(text: string): boolean {
+  if (text === "" || text === lastHost) return true;
+  if (!HOST_FORM.test(text) || !URL.canParse(`http://${text}/`)) return false;
+  lastHost = text;
+  return true;
+}
+
+/** The last one that was a host: the next request has the same, most of the time. */
+let lastHost = "";
 
 /** Whether the connection is to stay when the request is answered. */
 export function keepsAlive({ headers, minor }: Head): boolean {
