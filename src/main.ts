@@ -214,10 +214,11 @@ async function serve(
           log,
           intervalMs: config.lifecycleMs,
         });
+  const stopped = signal(); // who reads that it is ready may stop it at once
   greet(config, security, { ports: opened, website, smb: smb?.server });
   if (security.reload !== undefined) process.on("SIGHUP", security.reload);
   flushCompileCache(); // for the next start, however this one ends
-  await signal();
+  await stopped;
   door?.close();
   await Promise.all([
     ...[...opened.values(), website].map((port) => port.drained()),
