@@ -132,6 +132,17 @@ export function write(
   return client.request(commands.write, body, { payload: data.length });
 }
 
+/** Asks for a file's size and whether it is to be deleted (FileStandardInformation). */
+export function standardQuery(handle: Handle): Buffer {
+  const body = Buffer.alloc(41);
+  body.writeUInt16LE(41, 0);
+  body[2] = 1;
+  body[3] = 5;
+  body.writeUInt32LE(24, 4);
+  handle.copy(body, 24);
+  return body;
+}
+
 export function readBody(handle: Handle, offset: number, length: number): Buffer {
   const body = Buffer.alloc(49);
   body.writeUInt16LE(49, 0);

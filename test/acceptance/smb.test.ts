@@ -38,6 +38,7 @@ import {
   rename,
   setDelete,
   share as sharing,
+  standardQuery,
   write,
 } from "./smb-files.ts";
 
@@ -238,12 +239,7 @@ suite("SMB", () => {
 
   test("requests of a compound share the open, and its failure", async () => {
     const connection = await client();
-    const query = Buffer.alloc(41);
-    query.writeUInt16LE(41, 0);
-    query[2] = 1;
-    query[3] = 5;
-    query.writeUInt32LE(24, 4);
-    LAST.copy(query, 24);
+    const query = standardQuery(LAST);
     const parts = (name: string): [number, Buffer][] => [
       [commands.create, createBody(name, { disposition: name === "there" ? 3 : 1 })],
       [commands.queryInfo, query],

@@ -22,6 +22,7 @@ import {
   rename,
   setDelete,
   setInfo,
+  standardQuery,
   write,
 } from "../acceptance/smb-files.ts";
 import { clock, SHARE, type SmbWorld, smbWorld } from "./smb-world.ts";
@@ -169,12 +170,7 @@ suite("SMB clients that want the same", () => {
 
   test("a compound whose second open is a good one goes on with that", async () => {
     const one = await client();
-    const query = Buffer.alloc(41);
-    query.writeUInt16LE(41, 0);
-    query[2] = 1;
-    query[3] = 5;
-    query.writeUInt32LE(24, 4);
-    LAST.copy(query, 24);
+    const query = standardQuery(LAST);
     const answers = await one.compound([
       [commands.create, createBody("nowhere", { disposition: disposition.open })],
       [commands.create, createBody("somewhere")],
