@@ -31,6 +31,7 @@ export async function replaceBlob(
   const { tx, place, around } = change;
   const { container, name, remains } = place;
   refusePending(before);
+  let { content } = next;
   if (before !== undefined) {
     if (isVersioned(change, before)) {
       if (before.type !== next.type) throw new StorageError("InvalidBlobType");
@@ -38,19 +39,19 @@ export async function replaceBlob(
     } else {
       const days = await retentionDays(tx, place.account);
       if (days === undefined || before.type !== next.type) {
-        await around.contents.release(tx, before.content);
+        content = await around.contents.replaced(tx, before.content, content);
       } else {
         keepDeletedSnapshot(change, before, deletedNow(tx, days));
       }
     }
   } else if (remains !== undefined) {
     if (remains.deleted === undefined || remains.type !== next.type) {
-      await around.contents.release(tx, remains.content);
+      content = await around.contents.replaced(tx, remains.content, content);
     } else {
       keepDeletedSnapshot(change, remains, remains.deleted);
     }
   }
-  const record = versioned(change, next);
+  const record = versioned(change, { ...next, content });
   blobs.put(tx, [container, name], record);
   // The index forgets a deleted blob at once, but one that has expired only now or when the sweep comes by.
   const indexed = remains?.deleted === undefined ? remains : undefined;

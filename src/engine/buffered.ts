@@ -113,6 +113,14 @@ export class BufferedTx implements WriteTx {
     this.heap.set(id, undefined);
   }
 
+  moveHeap(from: Tick, to: Tick): boolean {
+    const value = this.heap.get(from);
+    if (value === undefined) return false;
+    this.heap.delete(from);
+    this.heap.set(to, value);
+    return true;
+  }
+
   afterCommit(effect: () => void): void {
     this.effects.push(effect);
   }

@@ -199,6 +199,41 @@ export function engineConformance(name: string, { open, reopen, clean }: EngineU
       await engine.close();
     });
 
+    test("a heap value takes the number of an older one, if it is of the same transaction", async () => {
+      const engine = await open(clock);
+      const [older, other] = await engine.write(async (tx) => {
+        const numbers = [tx.tick(), tx.tick()] as const;
+        for (const number of numbers) tx.putHeap(number, bytes("older"));
+        return numbers;
+      });
+      const put = await engine.write(async (tx) => {
+        const number = tx.tick();
+        tx.putHeap(number, bytes("newer, and longer"));
+        assert.equal(tx.moveHeap(number, older), true);
+        assert.equal(tx.moveHeap(number, other), false, "it was moved");
+        assert.equal(tx.moveHeap(older + 1n, older), false, "it is of an earlier transaction");
+        assert.equal(text(await tx.getHeap(older)), "newer, and longer");
+        assert.equal(await tx.getHeap(number), undefined);
+        return number;
+      });
+      await engine.read(async (tx) => {
+        assert.equal(text(await tx.getHeap(older)), "newer, and longer");
+        assert.equal(text(await tx.getHeap(other)), "older");
+        assert.equal(await tx.getHeap(put), undefined);
+        assert.deepEqual(await tx.heapIds(0n, 9), [older, other]);
+      });
+      await assert.rejects(
+        engine.write(async (tx) => {
+          const number = tx.tick();
+          tx.putHeap(number, bytes("lost"));
+          tx.moveHeap(number, other);
+          throw new Error("refused");
+        }),
+      );
+      assert.equal(text(await engine.read((tx) => tx.getHeap(other))), "older");
+      await engine.close();
+    });
+
     test("heap values come back by their number, until they are deleted", async () => {
       const engine = await open(clock);
       const id = await engine.write(async (tx) => {

@@ -56,10 +56,15 @@ export type WriteTx = ReadTx & {
   delete(key: Uint8Array): void;
   /**
    * The heap holds larger values by number, for engines that keep them better apart from the ordered keys.
-   * The number is a tick of this transaction, so none is ever used twice.
+   * The number is a tick of this transaction, so none is ever given to two of them.
    */
   putHeap(id: Tick, value: Uint8Array): void;
   deleteHeap(id: Tick): void;
+  /**
+   * A value that this transaction has put takes the number and the place of an older one, which is gone with it:
+   * cheaper than a new place and a hole. False, and nothing happens, if this transaction has put no such value.
+   */
+  moveHeap(from: Tick, to: Tick): boolean;
   /**
    * `effect` happens once the transaction is durable and no read that began before it is under way, so that it
    * may free what such a read is about to hold; and not at all if the transaction fails.

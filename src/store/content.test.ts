@@ -99,6 +99,9 @@ async function gathered({ bytes, stream, close }: Opened): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
+const idsOf = (content: Content): string[] =>
+  "pieces" in content ? content.pieces.map(({ chunk }) => chunk.id) : [];
+
 const NOTHING = { keys: 0, heap: 0, files: 0 };
 
 const blobOf = (content: Content, size: number): BlobRecord => ({
@@ -114,6 +117,38 @@ const blobOf = (content: Content, size: number): BlobRecord => ({
 });
 
 suite("Contents", () => {
+  test("small bytes are written over in their place, unless somebody else names them", async () => {
+    const store = openStore();
+    const replaced = async (before: Content, bytes: Buffer) => {
+      const staged = await store.stage(bytes);
+      return store.engine.write(async (tx) => {
+        const made = store.kept(tx, staged).map((chunk): Piece => ({ chunk, block: "AA==" }));
+        return store.contents.replaced(tx, before, store.contents.made(tx, made));
+      });
+    };
+    const first = await store.make(filled(SMALL, 1));
+    const second = await replaced(first, filled(SMALL + 9, 2));
+    assert.deepEqual(idsOf(second), idsOf(first));
+    assert.ok("pieces" in second && second.pieces[0]?.block === "AA==");
+    assert.ok(filled(SMALL + 9, 2).equals(await store.read(second, 0, SMALL + 9)));
+
+    await store.share(second);
+    const third = await replaced(second, filled(SMALL, 3));
+    assert.notDeepEqual(idsOf(third), idsOf(second));
+    assert.ok(filled(SMALL + 9, 2).equals(await store.read(second, 0, SMALL + 9)), "the other's");
+    assert.ok(filled(SMALL, 3).equals(await store.read(third, 0, SMALL)));
+    await store.release(second);
+
+    const large = await replaced(third, filled(LARGE, 4));
+    const small = await replaced(large, filled(SMALL, 5));
+    const shared = await store.make(filled(SMALL, 6)); // of an earlier transaction, as a staged block is
+    const given = await store.engine.write((tx) => store.contents.replaced(tx, small, shared));
+    assert.deepEqual(given, shared);
+    assert.ok(filled(SMALL, 6).equals(await store.read(given, 0, SMALL)));
+    await store.release(given);
+    assert.deepEqual(await store.left(), NOTHING);
+  });
+
   for (const [what, sizes] of [
     ["a heap value", [SMALL]],
     ["the largest heap value", [HEAP_CHUNK_MAX]],

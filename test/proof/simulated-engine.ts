@@ -212,6 +212,7 @@ export class SimulatedEngine implements Engine {
       delete: (key) => tx.delete(key),
       putHeap: (id, value) => tx.putHeap(id, value),
       deleteHeap: (id) => tx.deleteHeap(id),
+      moveHeap: (from, to) => tx.moveHeap(from, to),
       afterCommit: (effect) => tx.afterCommit(effect),
     };
   }

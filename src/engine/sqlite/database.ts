@@ -169,7 +169,7 @@ function statements(sql: DatabaseSync, path: string, wal: number, lock: Database
   };
   const put = running("INSERT OR REPLACE INTO record VALUES (?, ?)");
   const remove = running("DELETE FROM record WHERE key = ?");
-  const putHeap = running("INSERT INTO heap VALUES (?, ?)");
+  const putHeap = running("INSERT OR REPLACE INTO heap VALUES (?, ?)");
   const removeHeap = running("DELETE FROM heap WHERE id = ?");
   const lastTick = running("SELECT last FROM tick");
   const setLastTick = running("UPDATE tick SET last = ?");
@@ -229,7 +229,7 @@ function statements(sql: DatabaseSync, path: string, wal: number, lock: Database
     },
     deleteHeap(id) {
       removeHeap.run(id);
-      heap.forget(id); // its number is never used again
+      heap.forget(id); // nobody asks for its number again
     },
     lastTick: () => lastTick.get()?.last as bigint,
     setLastTick: (tick) => void setLastTick.run(tick),
