@@ -8,9 +8,9 @@ import { DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY } from "./auth/accounts.ts";
 import { randomIds } from "./base/ids.ts";
 import { fileLog, type Log } from "./base/log.ts";
 import { systemClock } from "./base/time.ts";
-import { ChangeFeed, changeNotes } from "./blob/change-feed.ts";
+import { changeNotes, startChangeFeed } from "./blob/change-feed.ts";
 import { Copier } from "./blob/copier.ts";
-import { Lifecycle, type LifecycleOptions, readLifecycle } from "./blob/lifecycle.ts";
+import { type LifecycleOptions, readLifecycle, startLifecycle } from "./blob/lifecycle.ts";
 import { websiteService } from "./blob/website.ts";
 import { type Config, ConfigError, type Endpoint, readConfig, USAGE } from "./config.ts";
 import { readMark, refuseUnfinished, removeMark } from "./engine/backup-mark.ts";
@@ -36,7 +36,7 @@ import { services } from "./services.ts";
 import { type SmbOptions, type SmbServer, smbServer } from "./smb/server.ts";
 import { Contents } from "./store/content.ts";
 import { Opens } from "./store/opens.ts";
-import { Sweeper } from "./store/sweeper.ts";
+import { startSweeper } from "./store/sweeper.ts";
 
 // Many files are synced at once, and each sync keeps a thread; read by libuv when its pool begins.
 process.env.UV_THREADPOOL_SIZE ??= "16";
@@ -197,16 +197,16 @@ async function serve(
     for (const each of copies) void each.wake().catch(asleep);
   };
   copier.wake();
-  const sweeper = new Sweeper({ engine, files, contents, log }, systemClock);
+  const sweeper = startSweeper({ engine, files, contents, log }, systemClock);
   const names = () => authority.accounts().keys();
   const feed =
     config.changeFeedMs === undefined
       ? undefined
-      : new ChangeFeed({ engine, around, accounts: names, log, intervalMs: config.changeFeedMs });
+      : startChangeFeed({ engine, around, accounts: names, log, intervalMs: config.changeFeedMs });
   const lifecycle =
     rules.length === 0
       ? undefined
-      : new Lifecycle({
+      : startLifecycle({
           engine,
           around,
           rules,

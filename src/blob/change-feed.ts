@@ -1,5 +1,6 @@
 import { avroBlock, avroHead } from "../base/avro.ts";
 import type { Log } from "../base/log.ts";
+import { type Recurring, recurring } from "../base/recurring.ts";
 import { type Instant, instantOf, type Tick, tickText } from "../base/time.ts";
 import type { Engine, WriteTx } from "../engine/engine.ts";
 import type { ChangeNotes, Operation, Request, Surroundings } from "../http/operation.ts";
@@ -199,40 +200,16 @@ export type ChangeFeedOptions = {
   readonly intervalMs: number;
 };
 
-/** Packs events into the feed, at start and then at intervals. */
-export class ChangeFeed {
-  readonly #options: ChangeFeedOptions;
-  #timer: NodeJS.Timeout | undefined;
-  #running: Promise<void>;
-  #isStopped = false;
-
-  constructor(options: ChangeFeedOptions) {
-    this.#options = options;
-    this.#running = this.#again();
-  }
-
-  /** Lets the transaction that is under way finish; what is left waits for the next start. */
-  async stop(): Promise<void> {
-    this.#isStopped = true;
-    clearTimeout(this.#timer);
-    await this.#running;
-  }
-
-  async #again(): Promise<void> {
-    const { accounts, log, intervalMs } = this.#options;
+/** Packs events into the feed, at start and then at intervals; what is left at a stop waits for the next start. */
+export function startChangeFeed(options: ChangeFeedOptions): Recurring {
+  const { accounts, log, intervalMs } = options;
+  return recurring(async (isStopped) => {
     try {
-      for (const account of accounts()) {
-        await packChanges(this.#options, account, () => this.#isStopped);
-      }
+      for (const account of accounts()) await packChanges(options, account, isStopped);
     } catch (error) {
       log.error("the change feed could not be written", { error: String(error) });
     }
-    if (this.#isStopped) return;
-    this.#timer = setTimeout(() => {
-      this.#running = this.#again();
-    }, intervalMs);
-    this.#timer.unref();
-  }
+  }, intervalMs);
 }
 
 const BATCH = 500;

@@ -1,5 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import type { Log } from "../base/log.ts";
+import { type Recurring, recurring } from "../base/recurring.ts";
 import { instantOf, tickText } from "../base/time.ts";
 import type { Engine, ReadTx } from "../engine/engine.ts";
 import type { Operation, Surroundings, Target } from "../http/operation.ts";
@@ -51,38 +52,16 @@ export type LifecycleReport = Record<LifecycleAction | "skipped", number>;
  * a time, and does each thing as the operation of the same name does it, in a transaction of its own in which
  * the rule still holds and no lease is held.
  */
-export class Lifecycle {
-  readonly #options: LifecycleOptions;
-  #timer: NodeJS.Timeout | undefined;
-  #running: Promise<unknown>;
-  #isStopped = false;
-
-  constructor(options: LifecycleOptions) {
-    this.#options = options;
-    this.#running = this.#again();
-  }
-
-  /** Lets the action that is under way finish. */
-  async stop(): Promise<void> {
-    this.#isStopped = true;
-    clearTimeout(this.#timer);
-    await this.#running;
-  }
-
-  async #again(): Promise<void> {
-    const { log, intervalMs } = this.#options;
+export function startLifecycle(options: LifecycleOptions): Recurring {
+  const { log, intervalMs } = options;
+  return recurring(async (isStopped) => {
     try {
-      const report = await runLifecycle(this.#options, () => this.#isStopped);
+      const report = await runLifecycle(options, isStopped);
       if (Object.values(report).some((count) => count > 0)) log.info("lifecycle ran", report);
     } catch (error) {
       log.error("the lifecycle rules could not be run", { error: String(error) });
     }
-    if (this.#isStopped) return;
-    this.#timer = setTimeout(() => {
-      this.#running = this.#again();
-    }, intervalMs);
-    this.#timer.unref();
-  }
+  }, intervalMs);
 }
 
 /** Goes through all blobs once. */

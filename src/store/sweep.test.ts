@@ -10,7 +10,7 @@ import { Contents } from "./content.ts";
 import { blobs, chunkFiles, garbage, purges } from "./keys.ts";
 import type { Content } from "./records.ts";
 import { purge, sweepGarbage } from "./sweep.ts";
-import { Sweeper } from "./sweeper.ts";
+import { startSweeper } from "./sweeper.ts";
 
 const NOW = Date.UTC(2026, 0, 1);
 const COUNT = 200;
@@ -74,7 +74,7 @@ suite("sweep", () => {
     });
     const failed = Promise.withResolvers<unknown>();
     const log: Log = { ...silentLog, error: (_, fields) => failed.resolve(fields?.error) };
-    const sweeper = new Sweeper({ ...store, log }, clock);
+    const sweeper = startSweeper({ ...store, log }, clock);
     assert.match(String(await failed.promise), /^Error: chunk /);
     while ((await left()).length > 1);
     await sweeper.stop();

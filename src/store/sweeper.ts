@@ -1,3 +1,4 @@
+import { type Recurring, recurring } from "../base/recurring.ts";
 import type { Clock } from "../base/time.ts";
 import { expireShares } from "./share-sweep.ts";
 import { mergeWorn } from "./sparse-upkeep.ts";
@@ -8,58 +9,32 @@ const GARBAGE_MS = 1_000;
 const HOUR_MS = 3_600_000;
 
 /** Runs the sweeps in the background: garbage soon after it arises, the rest at start and every hour. */
-export class Sweeper {
-  readonly #options: SweepOptions;
-  readonly #clock: Clock;
-  #timer: NodeJS.Timeout | undefined;
-  #running: Promise<void>;
-  #isStopped = false;
-  #nextFull = 0;
+export function startSweeper(options: SweepOptions, clock: Clock): Recurring {
+  let nextFull = 0;
   /** How far small parts have been merged. */
-  #merged: Uint8Array | undefined;
-
-  constructor(options: SweepOptions, clock: Clock) {
-    this.#options = options;
-    this.#clock = clock;
-    this.#running = this.#sweep();
-  }
-
-  /** Lets the step that is under way finish; what is left waits for the next start. */
-  async stop(): Promise<void> {
-    this.#isStopped = true;
-    clearTimeout(this.#timer);
-    await this.#running;
-  }
-
-  async #sweep(): Promise<void> {
-    const now = this.#clock.now();
-    const isStopped = () => this.#isStopped;
-    if (now >= this.#nextFull) {
-      this.#nextFull = now + HOUR_MS;
-      await this.#try(() => sweepFiles(this.#options));
-      await this.#try(() => expireBlocks(this.#options, now, isStopped));
-      await this.#try(() => expireShares(this.#options, now, isStopped));
+  let merged: Uint8Array | undefined;
+  return recurring(async (isStopped) => {
+    /** One that fails, as on damaged data, does not keep the others from their work. */
+    const attempt = async (sweep: () => Promise<unknown>) => {
+      if (isStopped()) return;
+      try {
+        await sweep();
+      } catch (error) {
+        options.log.error("a sweep failed", { error: String(error) });
+      }
+    };
+    const now = clock.now();
+    if (now >= nextFull) {
+      nextFull = now + HOUR_MS;
+      await attempt(() => sweepFiles(options));
+      await attempt(() => expireBlocks(options, now, isStopped));
+      await attempt(() => expireShares(options, now, isStopped));
     }
-    await this.#try(() => purge(this.#options, now, isStopped));
-    await this.#try(() => expireMessages(this.#options.engine, now, isStopped));
-    await this.#try(() => sweepGarbage(this.#options, isStopped));
-    await this.#try(async () => {
-      this.#merged = await mergeWorn(this.#options, { now, after: this.#merged, isStopped });
+    await attempt(() => purge(options, now, isStopped));
+    await attempt(() => expireMessages(options.engine, now, isStopped));
+    await attempt(() => sweepGarbage(options, isStopped));
+    await attempt(async () => {
+      merged = await mergeWorn(options, { now, after: merged, isStopped });
     });
-    if (this.#isStopped) return;
-    this.#timer = setTimeout(() => {
-      this.#running = this.#sweep();
-    }, GARBAGE_MS);
-    this.#timer.unref();
-  }
-
-  /** One that fails, as on damaged data, does not keep the others from their work. */
-  async #try(sweep: () => Promise<unknown>): Promise<void> {
-    if (this.#isStopped) return;
-    try {
-      await sweep();
-    } catch (error) {
-      this.#options.log.error("a sweep failed", { error: String(error) });
-    }
-  }
+  }, GARBAGE_MS);
 }

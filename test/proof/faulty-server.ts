@@ -18,7 +18,7 @@ import { services } from "../../src/services.ts";
 import { smbServer } from "../../src/smb/server.ts";
 import { Contents } from "../../src/store/content.ts";
 import { Opens } from "../../src/store/opens.ts";
-import { Sweeper } from "../../src/store/sweeper.ts";
+import { startSweeper } from "../../src/store/sweeper.ts";
 import { ACCOUNT, KEY } from "../acceptance/server.ts";
 import { PowerCutDisk, Random } from "../simulation/power-cut.ts";
 
@@ -96,7 +96,7 @@ async function serve(beginning: Beginning): Promise<void> {
   smb.server.listen(0, "127.0.0.1");
   await once(smb.server, "listening");
   ports.smb = (smb.server.address() as AddressInfo).port;
-  new Sweeper({ engine, files, contents, log }, clock);
+  startSweeper({ engine, files, contents, log }, clock);
   const say = (word: Word) => void process.send?.(word);
   process.on("message", (order: Order) => {
     if (order.kind === "clock") clock.offsetMs = order.offsetMs;
