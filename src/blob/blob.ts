@@ -1,5 +1,3 @@
-import { hash } from "node:crypto";
-import { crc64 } from "../base/crc64.ts";
 import { type Instant, parseHttpDate, tickText } from "../base/time.ts";
 import type { ReadTx, WriteTx } from "../engine/engine.ts";
 import { parseConditions } from "../http/conditions.ts";
@@ -26,7 +24,7 @@ import { checkedMetadata, noMetadata } from "../rules/metadata.ts";
 import { parseRange, rangeOf } from "../rules/ranges.ts";
 import { tierAt, tierChanged } from "../rules/tiers.ts";
 import { changedHeaders, changedNow, metadataHeaders, parseInteger } from "../service/resource.ts";
-import type { Opened } from "../store/content.ts";
+import { withSum } from "../service/summed.ts";
 import { services, snapshots, uncommitted, versions } from "../store/keys.ts";
 import type { BlobRecord } from "../store/records.ts";
 import { dropBlocks } from "../store/sweep.ts";
@@ -106,24 +104,6 @@ export const getBlob = readOperation({
     return sum === undefined ? reply : withSum(reply, sum);
   },
 });
-
-/** A reply whose body, of 4 MiB at most, is fetched now, because a header must tell its sum. */
-async function withSum(reply: Reply, sum: "md5" | "crc64"): Promise<Reply> {
-  const opened = reply.body as Opened;
-  const parts: Uint8Array[] = [...(opened.bytes ?? [])];
-  try {
-    if (opened.bytes === undefined) for await (const part of opened.stream()) parts.push(part);
-  } finally {
-    opened.close();
-  }
-  const bytes = Buffer.concat(parts);
-  const headers =
-    sum === "md5"
-      ? { "Content-MD5": hash("md5", bytes, "base64") }
-      : { "x-ms-content-crc64": crc64(bytes) };
-  const body: Opened = { ...opened, bytes: [bytes], close: () => {} };
-  return { ...reply, headers: { ...reply.headers, ...headers }, body };
-}
 
 export const getBlobProperties = readOperation({
   name: "Get Blob Properties",

@@ -13,7 +13,7 @@ import { available, leaseAfterWrite, leaseAt, leaseProperties } from "../rules/l
 import { parseRange, rangeOf } from "../rules/ranges.ts";
 import { ARCHIVE, READ_ONLY } from "../rules/smb-properties.ts";
 import { changedHeaders, metadataHeaders, metadataOf, parseInteger } from "../service/resource.ts";
-import { withMd5 } from "../service/summed.ts";
+import { withSum } from "../service/summed.ts";
 import type { CopyState, FileRecord } from "../store/file-records.ts";
 import { hexOf } from "./namespace.ts";
 import { changedProperties, newProperties, type SmbGiven, stamped } from "./node.ts";
@@ -211,7 +211,7 @@ export const getFile = readOperation({
     };
     return { status: isWhole ? 200 : 206, headers, body };
   },
-  finish: async (reply, { wantsMd5 }) => (wantsMd5 ? withMd5(reply) : reply),
+  finish: async (reply, { wantsMd5 }) => (wantsMd5 ? withSum(reply, "md5") : reply),
 });
 
 export const getFileProperties = readOperation({
