@@ -31,6 +31,7 @@ import { dropBlocks } from "../store/sweep.ts";
 import { blobHeaders, httpHeadersOf, stateHeaders, tierHeaders } from "./blob-headers.ts";
 import { priorityOf, tierOf } from "./block-blob.ts";
 import { encryptedHeaders, refuseOtherKey } from "./customer-key.ts";
+import { refuseOtherScope } from "./encryption-scope.ts";
 import {
   changeBlob,
   expireLater,
@@ -161,8 +162,9 @@ export const setBlobMetadata = writeOperation({
   guard: { on: theBlob, conditions: "write", lease: "guarded" },
   input: (request) => checkedMetadata(request.headersFrom("x-ms-meta-")),
   async apply(call) {
-    const { tx, request, found, input: metadata } = call;
+    const { tx, request, place, found, input: metadata } = call;
     refuseOtherKey(found.customerKey, request);
+    await refuseOtherScope(tx, place, request.header("x-ms-encryption-scope"));
     refuseIncremental(found);
     refuseFixed(found, tx.now);
     const next = { ...changedBlob(found, changedNow(tx), tx.now), metadata };
@@ -189,6 +191,7 @@ export const setBlobProperties = writeOperation({
   async apply({ tx, request, place, found, input, around }) {
     // Properties are not encrypted, so no key is needed; but one that comes along must be right.
     if (request.customerKey !== undefined) refuseOtherKey(found.customerKey, request);
+    await refuseOtherScope(tx, place, request.header("x-ms-encryption-scope"));
     refuseIncremental(found);
     refuseFixed(found, tx.now);
     const { pages, headers = found.headers } = input;
@@ -215,6 +218,7 @@ export const snapshotBlob = writeOperation({
   async apply(call) {
     const { tx, request, place, found, input: metadata, around } = call;
     refuseOtherKey(found.customerKey, request);
+    await refuseOtherScope(tx, place, request.header("x-ms-encryption-scope"));
     refuseIncremental(found);
     if (tierAt(found, tx.now).tier === "Archive") throw new StorageError("BlobArchived");
     const snapshot = tx.tick();
@@ -446,6 +450,7 @@ export const setBlobExpiry = writeOperation({
   guard: { on: theBlob, conditions: "none", lease: "guarded" },
   input: expiryOf,
   async apply({ tx, request, place, found, input: { option, value } }) {
+    refuseIncremental(found);
     refuseFixed(found, tx.now);
     const { expiresAt: _before, ...rest } = found;
     const since = { RelativeToCreation: found.createdAt, RelativeToNow: tx.now, Absolute: 0 };

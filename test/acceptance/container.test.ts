@@ -74,6 +74,17 @@ suite("Create Container", () => {
     assertAnswer(await put(strict, "two", { comp: "block", blockid: "AAAA" }), 403, code);
     assertAnswer(await put(strict, "one"), 201);
     assertAnswer(await put(open, "two"), 201);
+    for (const comp of ["metadata", "snapshot", "properties"]) {
+      const change = (container: string) =>
+        send(server, {
+          method: "PUT",
+          path: `/${container}/b`,
+          query: { comp },
+          headers: { "x-ms-encryption-scope": "two" },
+        });
+      assertAnswer(await change(strict), 403, code);
+      assert.ok((await change(open)).status < 300, comp);
+    }
   });
 
   test("refuses a name that is taken", async () => {

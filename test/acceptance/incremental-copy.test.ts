@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { BlobSASPermissions, BlobServiceClient, type ContainerClient } from "@azure/storage-blob";
+import { send } from "./raw.ts";
 import { startServer, type TestServer } from "./server.ts";
 
 const PAGE = 512;
@@ -67,6 +68,13 @@ test("Incremental Copy Blob: the copy itself cannot be read, written or copied",
   await assert.rejects(copy.uploadPages(page("x"), 0, PAGE), refused);
   await assert.rejects(copy.createSnapshot(), refused);
   await assert.rejects(copy.setMetadata({ a: "1" }), refused);
+  const expiry = await send(server, {
+    method: "PUT",
+    path: "/increments/locked",
+    query: { comp: "expiry" },
+    headers: { "x-ms-expiry-option": "RelativeToNow", "x-ms-expiry-time": "100000" },
+  });
+  assert.deepEqual([expiry.status, expiry.code], [refused.statusCode, refused.code]);
   const further = container.getPageBlobClient("further");
   await assert.rejects(further.beginCopyFromURL(copy.url), refused);
   await copy.delete({ deleteSnapshots: "include" });
