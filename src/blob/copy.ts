@@ -32,7 +32,7 @@ import { copies, uncommitted } from "../store/keys.ts";
 import type { BlobRecord, CopyState, HttpHeaders, Piece } from "../store/records.ts";
 import { dropBlocks } from "../store/sweep.ts";
 import { stateHeaders } from "./blob-headers.ts";
-import { newBlobOf, overwrite, priorityOf } from "./block-blob.ts";
+import { newBlobOf, overwrite, priorityOf, refuseArchived } from "./block-blob.ts";
 import { refuseIncremental } from "./history.ts";
 import { blobPlace } from "./place.ts";
 import { type BlobPlace, isCurrent, putBlobRecord, theBlob } from "./resource.ts";
@@ -173,8 +173,8 @@ const sumHeaders = ({ md5, crc64 }: Received) => ({
   "x-ms-content-crc64": crc64,
 });
 
-/** Only a source of ours can be asked for tags and read in one transaction. */
-function refuseTagCondition({ ifTags }: CopyInput): void {
+/** Not every server knows of tags, and one that does not would ignore a condition on them. */
+export function refuseTagCondition({ ifTags }: Pick<CopyInput, "ifTags">): void {
   if (ifTags === undefined) return;
   throw new StorageError("UnsupportedHeader", { HeaderName: "x-ms-source-if-tags" });
 }
@@ -193,13 +193,14 @@ type CopyCall = Call<WriteTx, CopyInput, BlobPlace, BlobRecord | undefined>;
 export async function ownSource(
   request: Request,
   url: URL,
-  { sources }: Surroundings,
+  around: Surroundings,
 ): Promise<LocalSource | undefined> {
-  const own = sources.local(url, request);
+  const own = around.sources.local(url, request);
   if (own?.service !== "blob") return undefined;
   if (!isCovered(own, request)) {
     const ask = sourceAskOf(request, "HEAD", false);
-    (await sources.open(ask, request)).close(); // refuses what the caller may not read
+    (await around.sources.open(ask, request)).close(); // refuses what the caller may not read
+    await sourceTags(request, around); // the tags have a right of their own
   }
   return own;
 }
@@ -321,6 +322,7 @@ type Copied = Pick<BlobRecord, "headers" | "metadata" | "type" | "size" | "conte
 async function writtenCopy(call: CopyCall, copied: Copied): Promise<BlobRecord> {
   const { tx, place, found, input, around } = call;
   const { container, name } = place;
+  refuseArchived(found, tx.now, input.tier);
   if ((await uncommitted.get(tx, container, name)) !== undefined) {
     await dropBlocks(tx, around.contents, container, name);
   }
@@ -363,6 +365,7 @@ const copyReply = (record: BlobRecord, more: Record<string, HeaderValue> = {}): 
   headers: {
     ...stateHeaders(record),
     ...more,
+    "x-ms-encryption-scope": record.encryptionScope,
     "x-ms-copy-id": record.copy?.id,
     "x-ms-copy-status": record.copy?.status,
   },
@@ -497,8 +500,10 @@ export async function sourceTags(
   if (!copiesTags(request)) return undefined;
   const url = new URL(sourceUrlOf(request));
   url.searchParams.set("comp", "tags");
-  const ask = { ...sourceAskOf(request, "GET", false), url };
-  const source = await around.sources.open(ask, request);
+  // Conditions and keys are about the bytes, with which they are sent.
+  const { authorization } = sourceAskOf(request, "GET", false).headers;
+  const headers = authorization === undefined ? {} : { authorization };
+  const source = await around.sources.open({ url, method: "GET", headers }, request);
   const parts: Uint8Array[] = [];
   try {
     let size = 0;

@@ -1,4 +1,6 @@
+import { tagCondition } from "../http/conditions.ts";
 import { createOperation, type Request } from "../http/operation.ts";
+import { sourceUrlOf } from "../http/source.ts";
 import { invalidHeader } from "../rules/errors.ts";
 import { noMetadata } from "../rules/metadata.ts";
 import { bodySizeMax } from "../rules/versions.ts";
@@ -8,7 +10,7 @@ import type { Piece } from "../store/records.ts";
 import { dropBlocks } from "../store/sweep.ts";
 import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
 import { blockInput, keptBlock, newBlobOf, overwrite, refuseArchived } from "./block-blob.ts";
-import { copiesTags, facts, sourceTags } from "./copy.ts";
+import { copiesTags, facts, refuseTagCondition, sourceTags } from "./copy.ts";
 import { encryptedHeaders, keyNoted } from "./customer-key.ts";
 import { theBlob } from "./resource.ts";
 
@@ -31,7 +33,7 @@ export const putBlobFromUrl = createOperation({
     also: { name: "x-ms-copy-source" },
   },
   allow: { sas: "cw", resource: "o", overwrite: "w" },
-  heeds: FROM_URL_HEADERS,
+  heeds: [...FROM_URL_HEADERS, "x-ms-source-if-tags"],
   givesEtag: true,
   guard: { on: theBlob, conditions: "create", lease: "guarded" },
   input(request) {
@@ -40,9 +42,12 @@ export const putBlobFromUrl = createOperation({
       ...newBlobOf(request),
       given: httpHeadersOf(request, false),
       withProperties: propertiesWanted(request),
+      ifTags: tagCondition(request.header, "x-ms-source-if-tags"),
     };
   },
-  async prepare(request, _input, around) {
+  async prepare(request, input, around) {
+    const own = around.sources.local(sourceUrlOf(request), request);
+    if (own?.service !== "blob") refuseTagCondition(input);
     const sizeMax = bodySizeMax(request.version).blob;
     const copiedTags = await sourceTags(request, around);
     const received = await fetchSource(request, around, { sizeMax, withRange: false });
@@ -51,7 +56,7 @@ export const putBlobFromUrl = createOperation({
   async apply(call) {
     const { tx, place, found, input, received, around } = call;
     const { contents } = around;
-    const { given, withProperties, ...blob } = input;
+    const { given, withProperties, ifTags: _ifTags, ...blob } = input;
     refuseArchived(found, tx.now, blob.tier);
     if ((await uncommitted.get(tx, place.container, place.name)) !== undefined) {
       await dropBlocks(tx, contents, place.container, place.name);

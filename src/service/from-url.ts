@@ -33,6 +33,8 @@ export function sourceAskOf(
     const value = request.header(`x-ms-source-${name}`);
     if (value !== undefined) headers[name] = value;
   }
+  const tags = request.header("x-ms-source-if-tags");
+  if (tags !== undefined) headers["x-ms-if-tags"] = tags;
   const authorization = request.header("x-ms-copy-source-authorization");
   if (authorization !== undefined) {
     if (!/^Bearer \S+$/i.test(authorization)) {
@@ -83,7 +85,7 @@ export async function fetchSource(
     const staged = await contents.stage(source.stream(), size, see, request.customerKey?.key);
     const received = { md5: md5.digest("base64"), crc64: crc.digest() };
     try {
-      compareSums(sums, received);
+      for (const each of sums) compareSums(each, received);
     } catch (error) {
       contents.discard(staged);
       throw error;
@@ -104,15 +106,22 @@ export function sizeOf(source: Pick<OpenSource, "header">): number {
   return Number(text);
 }
 
-function sentSums(request: Request): Sums {
+/** The sums that a request names of its source; it has no body, so Content-MD5 can be of nothing else either. */
+function sentSums(request: Request): Sums[] {
   const md5 = request.header("x-ms-source-content-md5");
+  const plain = request.header("content-md5");
   const crc64 = request.header("x-ms-source-content-crc64");
   if (md5 !== undefined && crc64 !== undefined) {
     throw new StorageError("BothCrc64AndMd5HeaderPresent");
   }
-  if (md5 !== undefined && parseBase64(md5)?.length !== 16) throw new StorageError("InvalidMd5");
+  for (const sum of [md5, plain]) {
+    if (sum !== undefined && parseBase64(sum)?.length !== 16) throw new StorageError("InvalidMd5");
+  }
   if (crc64 !== undefined && parseBase64(crc64)?.length !== 8) {
     throw invalidHeader("x-ms-source-content-crc64", crc64);
   }
-  return { md5, crc64 };
+  return [
+    { md5, crc64 },
+    { md5: plain, crc64: undefined },
+  ];
 }

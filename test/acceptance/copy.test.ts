@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, describe, test } from "node:test";
-import { BlobServiceClient, type ContainerClient } from "@azure/storage-blob";
+import { BlobSASPermissions, BlobServiceClient, type ContainerClient } from "@azure/storage-blob";
 import { FileSASPermissions, ShareServiceClient } from "@azure/storage-file-share";
 import { send } from "./raw.ts";
 import { at, startServer, type TestServer } from "./server.ts";
@@ -170,6 +170,133 @@ describe("copies within the server", () => {
     assert.equal(await copied({}), "409 BlobArchived");
     assert.equal(await copied({ ...hot, "x-ms-requires-sync": "true" }), "409 BlobArchived");
     assert.equal(await copied(hot), "202 undefined");
+  });
+
+  test("an archived blob is no destination, unless the copy names the tier it gets", async () => {
+    const source = container.getBlockBlobClient("onto-source");
+    await source.upload("new", 3);
+    const blob = container.getBlockBlobClient("onto-archived");
+    await blob.upload("old", 3, { tier: "Archive" });
+    const copied = async (headers: Record<string, string>) => {
+      const all = { "x-ms-copy-source": source.url, ...headers };
+      const path = "/copies/onto-archived";
+      const { status, code } = await send(server, { method: "PUT", path, headers: all });
+      return `${status} ${code}`;
+    };
+    assert.equal(await copied({}), "409 BlobArchived");
+    assert.equal(await copied({ "x-ms-requires-sync": "true" }), "409 BlobArchived");
+    assert.equal(await copied({ "x-ms-blob-type": "BlockBlob" }), "409 BlobArchived");
+    assert.equal(await copied({ "x-ms-access-tier": "Cool" }), "202 undefined");
+    assert.equal(await text("onto-archived"), "new");
+  });
+
+  test("Copy Blob From URL: the reply names the encryption scope", async () => {
+    const source = container.getBlockBlobClient("scope-source");
+    await source.upload("x", 1);
+    const copy = container.getBlockBlobClient("scope-copy");
+    const made = await copy.syncCopyFromURL(source.url, { encryptionScope: "one" });
+    assert.equal(made.encryptionScope, "one");
+  });
+
+  test("Put Blob From URL: a condition on the source's tags is judged, where they can be known", async () => {
+    const source = container.getBlockBlobClient("tagged-source");
+    await source.upload("x", 1, { tags: { a: "1" } });
+    const put = container.getBlockBlobClient("tagged-put");
+    const when = (tagConditions: string) => ({ sourceConditions: { tagConditions } });
+    await assert.rejects(put.syncUploadFromURL(source.url, when("a = '2'")), {
+      statusCode: 412,
+      code: "SourceConditionNotMet",
+    });
+    await assert.rejects(put.syncUploadFromURL(source.url, when("a like '2'")), {
+      statusCode: 400,
+      code: "InvalidHeaderValue",
+    });
+    await put.syncUploadFromURL(source.url, when("a = '1'"));
+    assert.equal(await text("tagged-put"), "x");
+    const [other, url] = await elsewhere((_request, reply) => reply.end("x"));
+    await assert.rejects(put.syncUploadFromURL(url, when("a = '1'")), {
+      statusCode: 400,
+      code: "UnsupportedHeader",
+    });
+    other.close();
+  });
+
+  test("Put Blob From URL: conditions and a key are for the source's bytes, also where its tags are copied", async () => {
+    const key = Buffer.alloc(32, 7);
+    const keyHeaders = (prefix: string) => ({
+      [`${prefix}encryption-key`]: key.toString("base64"),
+      [`${prefix}encryption-key-sha256`]: createHash("sha256").update(key).digest("base64"),
+      [`${prefix}encryption-algorithm`]: "AES256",
+    });
+    const block = { "x-ms-blob-type": "BlockBlob" };
+    const made = await send(server, {
+      method: "PUT",
+      path: "/copies/sealed-source",
+      headers: { ...block, ...keyHeaders("x-ms-"), "x-ms-tags": "a=b" },
+      body: "x",
+    });
+    const copied = async (etag: string) => {
+      const headers = {
+        ...block,
+        ...keyHeaders("x-ms-source-"),
+        "x-ms-copy-source": `${server.url}/copies/sealed-source`,
+        "x-ms-copy-source-tag-option": "COPY",
+        "x-ms-source-if-match": etag,
+      };
+      const path = "/copies/sealed-put";
+      const { status, code } = await send(server, { method: "PUT", path, headers });
+      return `${status} ${code}`;
+    };
+    assert.equal(await copied('"0x1"'), "412 SourceConditionNotMet");
+    assert.equal(await copied(made.headers.etag ?? ""), "201 undefined");
+    assert.equal(await text("sealed-put"), "x");
+    assert.deepEqual((await container.getBlobClient("sealed-put").getTags()).tags, { a: "b" });
+  });
+
+  test("Put Blob From URL, Append Block From URL: a Content-MD5 is the sum of what is fetched", async () => {
+    const source = container.getBlockBlobClient("md5-source");
+    await source.upload("0123456789", 10);
+    await container.getAppendBlobClient("md5-append").create();
+    const rows = [
+      { path: "/copies/md5-put", headers: { "x-ms-blob-type": "BlockBlob" } },
+      { path: "/copies/md5-append", query: { comp: "appendblock" } },
+    ];
+    for (const { headers, ...row } of rows) {
+      const sent = async (md5: string) => {
+        const all = { "x-ms-copy-source": source.url, "content-md5": md5, ...headers };
+        const { status, code } = await send(server, { method: "PUT", ...row, headers: all });
+        return `${status} ${code}`;
+      };
+      const sum = (bytes: string) => createHash("md5").update(bytes).digest("base64");
+      assert.equal(await sent(sum("another")), "400 Md5Mismatch", row.path);
+      assert.equal(await sent("AAAA"), "400 InvalidMd5", row.path);
+      assert.equal(await sent(sum("0123456789")), "201 undefined", row.path);
+    }
+  });
+
+  test("who may read a source may not thereby learn its tags", async () => {
+    const source = container.getBlockBlobClient("secret-source");
+    await source.upload("x", 1, { tags: { a: "secret" } });
+    const expiresOn = new Date(Date.now() + 3_600_000);
+    const signed = (letters: string) =>
+      source.generateSasUrl({ permissions: BlobSASPermissions.parse(letters), expiresOn });
+    const copied = async (letters: string, headers: Record<string, string>) => {
+      const all = { "x-ms-copy-source": await signed(letters), ...headers };
+      const path = "/copies/secret-copy";
+      const { status, code } = await send(server, { method: "PUT", path, headers: all });
+      return `${status} ${code}`;
+    };
+    const sync = { "x-ms-requires-sync": "true" };
+    const asking: Record<string, string>[] = [
+      { ...sync, "x-ms-copy-source-tag-option": "COPY" },
+      { ...sync, "x-ms-source-if-tags": "a = 'secret'" },
+      { "x-ms-source-if-tags": "a = 'secret'" },
+    ];
+    for (const headers of asking) {
+      assert.equal(await copied("r", headers), "403 CannotVerifyCopySource");
+      assert.equal(await copied("rt", headers), "202 undefined");
+    }
+    assert.equal(await copied("r", sync), "202 undefined");
   });
 
   test("conditions on the source fail with 412 SourceConditionNotMet", async () => {
