@@ -37,6 +37,7 @@ export async function replaceBlob(
       if (before.type !== next.type) throw new StorageError("InvalidBlobType");
       versions.put(tx, [container, name, versionOf(before)], past(before));
     } else {
+      refuse(isImmutable(before, tx.now)); // no version of it would stay
       const days = await retentionDays(tx, place.account);
       if (days === undefined || before.type !== next.type) {
         content = await around.contents.replaced(tx, before.content, content);

@@ -82,6 +82,29 @@ describe("an account that keeps versions", () => {
   });
 });
 
+test("what is immutable stays, also where the account no longer keeps versions", async () => {
+  let server = await startServer();
+  const again = async (...args: string[]) => {
+    await server.stop("keep");
+    server = await startServer({ directory: server.directory, args });
+    return clientOf(server).getContainerClient("worm").getBlockBlobClient("a");
+  };
+  const container = clientOf(server).getContainerClient("worm");
+  await container.create();
+  await container.getBlockBlobClient("a").upload("one", 3); // of before versions were kept
+  const blob = await again("--immutableStorage");
+  const expiriesOn = new Date(Date.now() + 3_600_000);
+  await blob.setImmutabilityPolicy({ expiriesOn, policyMode: "Locked" });
+  const same = await again();
+  const refused = { statusCode: 409, code: "BlobImmutableDueToPolicy" };
+  await assert.rejects(same.upload("two!", 4), refused);
+  await assert.rejects(same.commitBlockList([]), refused);
+  await assert.rejects(same.syncCopyFromURL(same.url), refused);
+  await assert.rejects(same.delete(), refused);
+  assert.equal(await body(same), "one");
+  await server.stop();
+});
+
 describe("an account that keeps deleted blobs", () => {
   let server: TestServer;
   before(async () => {
