@@ -148,6 +148,7 @@ export const appendBlockFromUrl = writeOperation({
   input: appendInput,
   prepare: (request, _input, around) =>
     fetchSource(request, around, {
+      sizeMin: 1,
       sizeMax: bodySizeMax(request.version).append,
       withRange: true,
     }),

@@ -96,6 +96,6 @@ export const putBlockFromUrl = createOperation({
   guard: { on: theBlob, conditions: "none", lease: "guarded" },
   input: blockInput,
   prepare: (request, _input, around) =>
-    fetchSource(request, around, { sizeMax: BLOCK_SIZE_MAX, withRange: true }),
+    fetchSource(request, around, { sizeMin: 1, sizeMax: BLOCK_SIZE_MAX, withRange: true }),
   apply: keptBlock,
 });

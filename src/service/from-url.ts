@@ -59,11 +59,18 @@ export function sourceAskOf(
   return { url: sourceUrlOf(request), method, headers };
 }
 
+/** How much a source may send, and whether the request may ask for a part of it. */
+type Wanted = {
+  readonly sizeMin?: number;
+  readonly sizeMax: number;
+  readonly withRange: boolean;
+};
+
 /** Fetches a source's bytes before the transaction that names them, and checks the sums that were sent along. */
 export async function fetchSource(
   request: Request,
   { contents, sources }: Pick<Surroundings, "contents" | "sources">,
-  { sizeMax, withRange }: { readonly sizeMax: number; readonly withRange: boolean },
+  { sizeMin = 0, sizeMax, withRange }: Wanted,
 ): Promise<Received> {
   if (request.body.size !== 0) {
     throw invalidHeader("Content-Length", String(request.body.size ?? ""));
@@ -73,8 +80,9 @@ export async function fetchSource(
   const source = await sources.open(ask, request);
   try {
     const size = sizeOf(source);
-    if (size > sizeMax) {
-      throw new StorageError("CannotVerifyCopySource", { Reason: "The source is too large." }, 409);
+    if (size < sizeMin || size > sizeMax) {
+      const Reason = `The source is too ${size < sizeMin ? "small" : "large"}.`;
+      throw new StorageError("CannotVerifyCopySource", { Reason }, 409);
     }
     const md5 = createHash("md5");
     const crc = new Crc64();

@@ -253,6 +253,22 @@ describe("copies within the server", () => {
     assert.deepEqual((await container.getBlobClient("sealed-put").getTags()).tags, { a: "b" });
   });
 
+  test("a block from a URL has bytes, as every block", async () => {
+    const source = container.getBlockBlobClient("empty-source");
+    await source.upload("", 0);
+    const refused = { statusCode: 409, code: "CannotVerifyCopySource" };
+    const block = container.getBlockBlobClient("empty-block");
+    await assert.rejects(block.stageBlockFromURL(btoa("1"), source.url), refused);
+    const append = container.getAppendBlobClient("empty-append");
+    await append.create();
+    const headers = { "x-ms-copy-source": source.url };
+    const query = { comp: "appendblock" };
+    const path = "/copies/empty-append";
+    const { status, code } = await send(server, { method: "PUT", path, query, headers });
+    assert.deepEqual({ statusCode: status, code }, refused);
+    await container.getBlockBlobClient("empty-put").syncUploadFromURL(source.url);
+  });
+
   test("Put Blob From URL, Append Block From URL: a Content-MD5 is the sum of what is fetched", async () => {
     const source = container.getBlockBlobClient("md5-source");
     await source.upload("0123456789", 10);
