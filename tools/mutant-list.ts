@@ -181,7 +181,7 @@ export const mutants: readonly Mutant[] = [
     bug: "a copy uses bytes without counting that it does",
     edits: [
       [
-        "src/blob/copy.ts",
+        "src/blob/local-copy.ts",
         "content: await around.contents.copied(tx, source.content),",
         "content: source.content,",
       ],

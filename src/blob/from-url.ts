@@ -10,7 +10,7 @@ import type { Piece } from "../store/records.ts";
 import { dropBlocks } from "../store/sweep.ts";
 import { httpHeadersOf, stateHeaders } from "./blob-headers.ts";
 import { blockInput, keptBlock, newBlobOf, overwrite, refuseArchived } from "./block-blob.ts";
-import { copiesTags, facts, refuseTagCondition, sourceTags } from "./copy.ts";
+import { copiesTags, facts, refuseTagCondition, sourceTags } from "./copy-source.ts";
 import { encryptedHeaders, keyNoted } from "./customer-key.ts";
 import { theBlob } from "./resource.ts";
 

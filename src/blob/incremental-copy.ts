@@ -8,7 +8,8 @@ import { changedHeaders } from "../service/resource.ts";
 import { snapshots } from "../store/keys.ts";
 import type { BlobRecord, CopyState } from "../store/records.ts";
 import { describedBlob, overwrite } from "./block-blob.ts";
-import { carried, foundSource, ownSource } from "./copy.ts";
+import { foundSource, ownSource } from "./copy-source.ts";
+import { carried } from "./local-copy.ts";
 import { theBlob } from "./resource.ts";
 
 /** The source of an incremental copy, which is always the same blob, whatever snapshot and signature come with it. */
