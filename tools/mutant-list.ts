@@ -189,6 +189,17 @@ export const mutants: readonly Mutant[] = [
     found: simulation,
   },
   {
+    bug: "bytes that somebody else names, too, are written over in their place",
+    edits: [
+      [
+        "src/store/content.ts",
+        'if ((await this.#count(tx, "heap", id, -1)) > 0) return next;\n    if',
+        'await this.#count(tx, "heap", id, -1);\n    if',
+      ],
+    ],
+    found: simulation,
+  },
+  {
     bug: "a version is kept with the metadata that comes after it",
     edits: [
       [
