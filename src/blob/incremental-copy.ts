@@ -3,12 +3,12 @@ import { createOperation, type HeaderValue } from "../http/operation.ts";
 import { noBody } from "../http/receive.ts";
 import { sourceUrlOf, withoutSignature } from "../http/source.ts";
 import { StorageError } from "../rules/errors.ts";
-import { available } from "../rules/lease.ts";
 import { changedHeaders } from "../service/resource.ts";
 import { snapshots } from "../store/keys.ts";
 import type { BlobRecord, CopyState } from "../store/records.ts";
 import { describedBlob, overwrite } from "./block-blob.ts";
 import { foundSource, ownSource } from "./copy-source.ts";
+import { past } from "./history.ts";
 import { carried } from "./local-copy.ts";
 import { theBlob } from "./resource.ts";
 
@@ -78,8 +78,8 @@ export const incrementalCopyBlob = createOperation({
       copy,
     });
     const kept = await around.contents.copied(tx, record.content);
-    const state: BlobRecord = { ...record, content: kept, lease: available };
-    snapshots.put(tx, [place.container, place.name, taken], state);
+    const { version: _version, ...state } = past(record);
+    snapshots.put(tx, [place.container, place.name, taken], { ...state, content: kept });
     const headers: Record<string, HeaderValue> = {
       ...changedHeaders(record),
       "x-ms-copy-id": copy.id,

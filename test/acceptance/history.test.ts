@@ -68,6 +68,20 @@ describe("an account that keeps versions", () => {
     await blob.delete();
   });
 
+  test("Incremental Copy Blob: the snapshot that it takes is no version", async () => {
+    const container = clientOf(server).getContainerClient("increments");
+    await container.create();
+    const source = container.getPageBlobClient("source");
+    await source.create(512);
+    const { snapshot = "" } = await source.createSnapshot();
+    const copy = container.getPageBlobClient("copy");
+    await copy.startCopyIncremental(source.withSnapshot(snapshot).url);
+    const { destinationSnapshot = "", versionId } = await copy.getProperties();
+    assert.notEqual(versionId, undefined);
+    const taken = await copy.withSnapshot(destinationSnapshot).getProperties();
+    assert.equal(taken.versionId, undefined);
+  });
+
   test("Restore Container", async () => {
     const service = clientOf(server);
     const container = service.getContainerClient("restored");
