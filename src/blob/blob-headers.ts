@@ -40,6 +40,8 @@ export function blobHeaders(
   const isPast = !isCurrent(place);
   const lease = leaseProperties(leaseAt(blob.lease, now));
   const tagCount = blob.tags === undefined ? 0 : Object.keys(blob.tags).length;
+  // A state from before versions were kept has become one, and is named by its place alone.
+  const version = blob.version ?? place.version?.toString(16);
   return {
     ...changedHeaders(blob),
     ...metadataHeaders(blob.metadata),
@@ -59,7 +61,7 @@ export function blobHeaders(
     "x-ms-encryption-key-sha256": blob.customerKey,
     "x-ms-encryption-scope": blob.encryptionScope,
     "x-ms-tag-count": tagCount > 0 ? tagCount : undefined,
-    ...(blob.version === undefined ? noHeaders : versionHeaders(blob.version, place)),
+    ...(version === undefined ? noHeaders : versionHeaders(version, place)),
     "x-ms-immutability-policy-until-date":
       blob.immutability === undefined ? undefined : httpDate(blob.immutability.until),
     "x-ms-immutability-policy-mode": blob.immutability?.mode.toLowerCase(),

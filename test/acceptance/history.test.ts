@@ -96,6 +96,23 @@ describe("an account that keeps versions", () => {
   });
 });
 
+test("a state from before versions were kept becomes one, and tells its name", async () => {
+  let server = await startServer();
+  await clientOf(server).getContainerClient("late").create();
+  await clientOf(server).getContainerClient("late").getBlockBlobClient("a").upload("one", 3);
+  await server.stop("keep");
+  server = await startServer({ directory: server.directory, args: ["--versioning"] });
+  const container = clientOf(server).getContainerClient("late");
+  const blob = container.getBlockBlobClient("a");
+  await blob.upload("two!", 4);
+  const [first] = await all(container.listBlobsFlat({ includeVersions: true }));
+  const old = blob.withVersion(first?.versionId ?? "");
+  assert.equal(await body(old), "one");
+  const { versionId, isCurrentVersion } = await old.getProperties();
+  assert.deepEqual([versionId, isCurrentVersion], [first?.versionId, undefined]);
+  await server.stop();
+});
+
 test("what is immutable stays, also where the account no longer keeps versions", async () => {
   let server = await startServer();
   const again = async (...args: string[]) => {
