@@ -59,7 +59,8 @@ export function mayDo(caller: Caller, allow: Allow, asked: Asked): ErrorCode | u
   if (caller.kind === "owner") return undefined;
   if (caller.kind === "anonymous") {
     const isClosed = allow.public === undefined || caller.refusal === "PublicAccessNotPermitted";
-    return isClosed ? caller.refusal : undefined;
+    // What has letters of its own, as tags have, is never open to everybody.
+    return isClosed || furtherLetters(asked) !== "" ? caller.refusal : undefined;
   }
   if (caller.kind === "user") return missingRole(caller.user.grants, allow, asked);
   const { sas } = caller;

@@ -47,6 +47,7 @@ suite("Anonymous access", () => {
     ["?restype=container", HIDDEN, HIDDEN, "200"],
     ["?restype=container&comp=metadata", HIDDEN, HIDDEN, "200"],
     ["?restype=container&comp=list", HIDDEN, HIDDEN, "200"],
+    ["?restype=container&comp=list&include=metadata,tags", HIDDEN, HIDDEN, HIDDEN],
     ["?restype=container&comp=acl", HIDDEN, HIDDEN, HIDDEN],
   ];
   for (const [path, ...wants] of cells) {
@@ -64,6 +65,7 @@ suite("Anonymous access", () => {
     want: string,
   ][] = [
     ["HEAD of an open blob", "HEAD", "/blobs/b", {}, "200"],
+    ["a question about tags", "GET", "/open/b", { ...NEW, "x-ms-if-tags": "a='1'" }, CHALLENGED],
     ["HEAD of a closed blob", "HEAD", "/closed/b", {}, HIDDEN],
     ["a container that is not there", "GET", "/nowhere/b", {}, HIDDEN],
     ["a closed blob in an old version", "GET", "/closed/b", OLD, HIDDEN],
