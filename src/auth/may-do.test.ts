@@ -178,6 +178,27 @@ const cells: [
     asked({ headers: { "x-ms-tags": "a=b" } }),
   ],
   [
+    "a SAS copies tags with t",
+    byService("wt"),
+    "put",
+    undefined,
+    asked({ headers: { "x-ms-copy-source-tag-option": "COPY" } }),
+  ],
+  [
+    "a SAS copies tags without t",
+    byService("w"),
+    "put",
+    LETTER,
+    asked({ headers: { "x-ms-copy-source-tag-option": "copy" } }),
+  ],
+  [
+    "a SAS copies without the source's tags",
+    byService("w"),
+    "put",
+    undefined,
+    asked({ headers: { "x-ms-copy-source-tag-option": "REPLACE" } }),
+  ],
+  [
     "a SAS asks by tags without t",
     byService("r"),
     "get",

@@ -190,6 +190,7 @@ function furtherLetters({ service, query, header }: Asked): string {
   const include = query.get("include")?.toLowerCase().split(",") ?? [];
   const tags =
     header("x-ms-tags") !== undefined ||
+    header("x-ms-copy-source-tag-option")?.toUpperCase() === "COPY" ||
     header("x-ms-if-tags") !== undefined ||
     include.includes("tags");
   const immutability =
