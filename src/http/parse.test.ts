@@ -249,6 +249,7 @@ const places: [url: string, level: string, container: string, blob: string][] = 
   ["/abc/c/b", "blob", "c", "b"],
   ["/abc/c/a/b", "blob", "c", "a/b"],
   ["/abc/c/a%2Fb", "blob", "c", "a/b"],
+  ["/abc/c/a%5Cb\\c", "blob", "c", "a/b/c"],
   ["/abc/c/a/", "blob", "c", "a/"],
   ["/abc/$root/b", "blob", "$root", "b"],
   ["/abc/b.txt", "blob", "$root", "b.txt"],

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { after, before, test } from "node:test";
+import { BlobSASPermissions } from "@azure/storage-blob";
 import * as b from "./blobs.ts";
 import { startServer, type TestServer } from "./server.ts";
 
@@ -349,6 +350,23 @@ for (const [index, name] of names.entries()) {
     assert.equal(viaSdk.toString(), `${index}`);
   });
 }
+
+test("Put Blob: a backslash in a name is a slash, to the SDK's signatures too", async () => {
+  const blob = b.containerClient(server, "reads").getBlockBlobClient("windows\\a\\b.txt");
+  await blob.upload("path", 4);
+  assert.equal((await b.getBlob(server, "/reads/windows/a/b.txt")).text, "path");
+  const listed = await b
+    .containerClient(server, "reads")
+    .listBlobsFlat({ prefix: "windows" })
+    .next();
+  assert.equal(listed.value?.name, "windows/a/b.txt");
+  const permissions = BlobSASPermissions.parse("r");
+  const url = await blob.generateSasUrl({ permissions, expiresOn: new Date(Date.now() + 600_000) });
+  assert.equal(await (await fetch(url)).text(), "path");
+  const copy = b.containerClient(server, "reads").getBlobClient("windows-copy");
+  await (await copy.beginCopyFromURL(blob.url)).pollUntilDone();
+  assert.equal(String(await copy.downloadToBuffer()), "path");
+});
 
 test("Put Blob: no two of these names are the same blob", async () => {
   const listed: string[] = [];
