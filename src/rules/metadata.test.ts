@@ -17,6 +17,7 @@ const good: [what: string, pairs: Pairs][] = [
     ],
   ],
   ["an empty value", [["name", ""]]],
+  ["a value of all that ASCII shows", [["name", "\t !~"]]],
   ["an underscore first", [["_name1", "v"]]],
   ["letters beyond ASCII", [["größe", "v"]]],
   [
@@ -50,6 +51,7 @@ const bad: [what: string, pairs: Pairs, want: ErrorCode][] = [
   ["a digit first", [["1a", "v"]], "InvalidMetadata"],
   ["a dot", [["a.b", "v"]], "InvalidMetadata"],
   ["a space", [["a b", "v"]], "InvalidMetadata"],
+  ["a value beyond ASCII", [["a", "caf\u00e9"]], "InvalidMetadata"],
   [
     "the same name twice",
     [
