@@ -55,6 +55,7 @@ const flags: [argv: string, want: Partial<Config>][] = [
   ],
   ["--skipApiVersionCheck --disableTelemetry --loose -L", { command: "serve" }],
   ["--inMemoryPersistence --extentMemoryLimit 512", { inMemory: true }],
+  ["--disableProductStyleUrl", { command: "serve" }],
   [
     "--blobKeepAliveTimeout 5 --queueKeepAliveTimeout 5 --tableKeepAliveTimeout 5",
     { command: "serve" },

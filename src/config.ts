@@ -122,10 +122,11 @@ Details
   --changeFeed                 keep a log of all changes of blobs in the container $blobchangefeed
   --changeFeedInterval SECONDS how long changes take to get there (60)
   --rehydrateDelay SECONDS     how long a blob takes to leave the archive (10)
-  --skipApiVersionCheck, --disableTelemetry, --loose, --extentMemoryLimit MIB,
+  --skipApiVersionCheck, --disableTelemetry, --loose, --extentMemoryLimit MIB, --disableProductStyleUrl,
   --blobKeepAliveTimeout SECONDS, --queueKeepAliveTimeout SECONDS, --tableKeepAliveTimeout SECONDS
                                taken for Azurite's sake: every version is served, nothing is sent home, memory has
-                               no limit of its own, and connections stay open for 75 seconds`;
+                               no limit of its own, a host names an account only as account.blob.… does, and
+                               connections stay open for 75 seconds`;
 
 const PORT_MAX = 65_535;
 const text = { type: "string" } as const;
@@ -175,6 +176,7 @@ const OPTIONS = {
   disableTelemetry: flag,
   loose: { ...flag, short: "L" },
   extentMemoryLimit: text,
+  disableProductStyleUrl: flag,
   blobKeepAliveTimeout: text,
   queueKeepAliveTimeout: text,
   tableKeepAliveTimeout: text,

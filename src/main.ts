@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 import { once } from "node:events";
-import { openSync, readFileSync } from "node:fs";
+import { existsSync, openSync, readFileSync } from "node:fs";
 import { flushCompileCache } from "node:module";
 import type { AddressInfo, Server as NetServer } from "node:net";
+import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY } from "./auth/accounts.ts";
 import { randomIds } from "./base/ids.ts";
@@ -54,6 +55,9 @@ for (const flag of [
 }
 
 const say = (line: string) => void process.stdout.write(`${line}\n`);
+for (const out of [process.stdout, process.stderr]) {
+  out.on("error", () => {}); // who reads what is said may go, as behind `| head`; what is served goes on
+}
 
 async function main(): Promise<void> {
   const config = readConfig(process.argv.slice(2), process.env);
@@ -292,6 +296,11 @@ function greet(
   const name = accounts.keys().next().value ?? DEVELOPMENT_ACCOUNT;
   const key = isDevelopment ? DEVELOPMENT_KEY : "<key>";
   say(`Lazuli, data ${inMemory ? "in memory" : `in ${location}`}`);
+  if (!inMemory && existsSync(join(location, "__azurite_db_blob__.json"))) {
+    say(
+      "  Azurite's data, which is there too, is not served: docs/azurite.md tells how to move it.",
+    );
+  }
   let connection = `DefaultEndpointsProtocol=${protocol};AccountName=${name};AccountKey=${key};`;
   for (const [service, { address }] of ports) {
     const title = service.charAt(0).toUpperCase() + service.slice(1);
