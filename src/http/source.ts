@@ -121,6 +121,7 @@ async function openLocal(
     rawHeaders: Object.entries(all).flat(),
   };
   // Whoever holds a key or a token reads in the account what they may; a SAS is good for its own resource alone.
+  // Differs from Azure: a source in the same account needs no signature in Put Block From URL and its like either.
   const isTheirs = all.authorization === undefined && isNear(own, asker);
   const { kind } = asker.caller;
   const caller = isTheirs && (kind === "owner" || kind === "user") ? asker.caller : undefined;
