@@ -125,8 +125,8 @@ Details
   --skipApiVersionCheck, --disableTelemetry, --loose, --extentMemoryLimit MIB, --disableProductStyleUrl,
   --blobKeepAliveTimeout SECONDS, --queueKeepAliveTimeout SECONDS, --tableKeepAliveTimeout SECONDS
                                taken for Azurite's sake: every version is served, nothing is sent home, memory has
-                               no limit of its own, a host names an account only as account.blob.… does, and
-                               connections stay open for 75 seconds`;
+                               no limit of its own, a host names an account only as account.blob.… does, if there
+                               is that account, and connections stay open for 75 seconds`;
 
 const PORT_MAX = 65_535;
 const text = { type: "string" } as const;

@@ -79,12 +79,18 @@ export const blobBatch = [
   batch("Blob Batch (path style)", "service", "container"),
 ];
 
+/** Parts name the account where the batch does: in the path, or in the host. */
+const hostOf = ({ endpoint }: Request): string => {
+  const { host, pathname } = new URL(endpoint);
+  return pathname === "/" ? host : "localhost";
+};
+
 const innerOf = ({ method, url, headers }: Part, request: Request): InnerRequest => ({
   message: {
     method,
     url,
     headers: {
-      host: new URL(request.endpoint).host,
+      host: hostOf(request),
       ...Object.fromEntries(headers.map(([name, value]) => [name.toLowerCase(), value])),
     },
     rawHeaders: headers.flat(),

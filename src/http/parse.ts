@@ -36,22 +36,25 @@ const HOST_FORM = /^([a-z0-9]{3,24})(-secondary)?\.(blob|queue|table|file|dfs|we
 /** The head of a request, from a connection or made by ourselves. */
 export type Message = Omit<Head, "minor" | "text">;
 
-/** Whether the request's account is in its host or in its path, and what the path and query say. */
-export function parseAddress(incoming: Message, secure: boolean): Address {
+/**
+ * Whether the request's account is in its host or in its path, and what the path and query say; with "path" it
+ * is in the path, whatever form the host has.
+ */
+export function parseAddress(incoming: Message, secure: boolean, style?: "path"): Address {
   if (incoming.rawHeaders.length / 2 > HEADER_COUNT_MAX) {
     throw new StorageError("RequestHeaderFieldsTooLarge");
   }
-  return addressOf(incoming.url, incoming.headers.host || "localhost", secure);
+  return addressOf(incoming.url, incoming.headers.host || "localhost", secure, style);
 }
 
 /** Takes a request's target and host apart. */
-export function addressOf(url: string, sentHost: string, secure: boolean): Address {
+function addressOf(url: string, sentHost: string, secure: boolean, style?: "path"): Address {
   if (url.length > URL_SIZE_MAX) throw new StorageError("RequestUrlTooLong");
   const questionMark = url.indexOf("?");
   const target = questionMark === -1 ? url : url.slice(0, questionMark);
   const [rawPath, host = sentHost] = target.startsWith("/") ? [target] : wholeUrl(target);
   const parameters = questionMark === -1 ? [] : parseQuery(url.slice(questionMark + 1));
-  const named = HOST_FORM.exec(host);
+  const named = style === "path" ? null : HOST_FORM.exec(host);
   const parts = rawPath.slice(1).split("/").map(decoded);
   const origin = `${secure ? "https" : "http"}://${host}/`;
   if (named?.[1] !== undefined) {

@@ -110,7 +110,7 @@ class Door {
     const { engine, around } = this.#options;
     const { head, body, client, signer } = exchange;
     const secure = this.#options.tls !== undefined;
-    const address = parseAddress(head, secure);
+    const address = this.#address(head, secure);
     const account = this.#account(address);
     const stated = statedVersion(head, address);
     const settings = needsSettings(head, stated) ? await this.#settings(account) : undefined;
@@ -137,7 +137,7 @@ class Door {
   /** Answers a request that has no connection of its own: a part of a batch, or the source of a copy. */
   async answer(inner: InnerRequest): Promise<Reply> {
     const { engine, around } = this.#options;
-    const address = parseAddress(inner.message, inner.secure);
+    const address = this.#address(inner.message, inner.secure);
     const account = this.#account(address);
     const version =
       statedVersion(inner.message, address) ??
@@ -149,6 +149,15 @@ class Door {
       throw new StorageError("UnsupportedHttpVerb");
     }
     return run(operation, request, engine, around);
+  }
+
+  /** A host like azurite.web.svc has the form of an account's; if it is none of ours, the path names the account. */
+  #address(message: Message, secure: boolean): Address {
+    const address = parseAddress(message, secure);
+    const accounts = this.#options.around.authority.accounts();
+    if (!address.hostStyle || accounts.has(address.account)) return address;
+    const byPath = parseAddress(message, secure, "path");
+    return accounts.has(byPath.account) ? byPath : address;
   }
 
   #account({ account }: Address): Account {

@@ -75,9 +75,9 @@ export function copySources(options: SourcesOptions): Sources {
 /** A host without the account and service that its name may begin with. */
 const machineOf = (hostname: string): string => hostname.toLowerCase().replace(HOST_STYLE, "");
 
-/** The host that the request named, which may be none that a URL can have. */
-const askedHost = ({ endpoint }: Asker): string =>
-  URL.canParse(endpoint) ? new URL(endpoint).hostname : "";
+/** Where the request went to, unless its host is none that a URL can have. */
+const askedUrl = ({ endpoint }: Asker): URL | undefined =>
+  URL.canParse(endpoint) ? new URL(endpoint) : undefined;
 
 /**
  * What a URL names of ours: one of our ports on this machine, or on the host that the request itself named.
@@ -88,9 +88,12 @@ function localSource({ ports }: SourcesOptions, url: URL, asker: Asker): LocalSo
   const service = ports.get(port);
   if (service === undefined) return undefined;
   const machine = machineOf(url.hostname);
-  const isMine = LOCAL_NAMES.has(machine) || machine === machineOf(askedHost(asker));
+  const asked = askedUrl(asker);
+  const isMine = LOCAL_NAMES.has(machine) || machine === machineOf(asked?.hostname ?? "");
   if (!isMine) return undefined;
-  const headers = { host: url.host };
+  // Where the request has its account in the path, a source at the same host has it there, too.
+  const isByPath = url.host === asked?.host && asked.pathname !== "/";
+  const headers = { host: isByPath ? "localhost" : url.host };
   const message = { method: "GET", url: url.pathname + url.search, headers, rawHeaders: [] };
   return { service, message };
 }

@@ -127,6 +127,35 @@ suite("Addressing", () => {
     assert.match(reply.text, /ServiceEndpoint="http:\/\/devstoreaccount1\.blob\.localhost:\d+\/"/);
   });
 
+  test("by path works at a host that has the form of an account's, copies and batches too", async () => {
+    const host = `lazuli.web.svc:${new URL(server.origin).port}`;
+    const sent = (method: string, path: string, more: Record<string, string>, body = "") => {
+      const headers = {
+        ...{ host, "x-ms-date": new Date().toUTCString(), "x-ms-version": VERSION },
+        ...{ "content-length": String(body.length), ...more },
+      };
+      return exchange(server, { method, target: `/${server.account}${path}`, headers, body });
+    };
+    const listed = await sent("GET", "/?comp=list&prefix=beta", { "content-length": "0" });
+    assert.match(
+      listed.text,
+      /ServiceEndpoint="http:\/\/lazuli\.web\.svc:\d+\/devstoreaccount1\/"/,
+    );
+    await sent("PUT", "/alpha/by-path", { "x-ms-blob-type": "BlockBlob" }, "here");
+    const source = `http://${host}/${server.account}/alpha/by-path`;
+    const copied = await sent("PUT", "/alpha/by-path-too", { "x-ms-copy-source": source });
+    assert.deepEqual([copied.status, copied.headers["x-ms-copy-status"]], [202, "success"]);
+    const part = `DELETE /${server.account}/alpha/by-path HTTP/1.1\r\n\r\n`;
+    const text = `--b\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\n${part}\r\n--b--\r\n`;
+    const type = { "content-type": "multipart/mixed; boundary=b" };
+    const batch = await sent("POST", "/alpha?restype=container&comp=batch", type, text);
+    assert.match(
+      batch.text,
+      /HTTP\/1\.1 (401|404) /,
+      "its parts are judged, not refused as of elsewhere",
+    );
+  });
+
   test("by host finds a container without the account in the path", async () => {
     const reply = await hostStyle("/alpha?restype=container");
     assert.equal(reply.status, 200);
