@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { existsSync, openSync, readFileSync } from "node:fs";
 import { flushCompileCache } from "node:module";
 import type { AddressInfo, Server as NetServer } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY } from "./auth/accounts.ts";
 import { randomIds } from "./base/ids.ts";
@@ -100,6 +100,7 @@ function lifecycleRules({ lifecycleFile: file }: Config): LifecycleOptions["rule
 function openLog({ debugFile, logLevel }: Config): Log {
   const now = () => systemClock.now();
   if (debugFile === undefined) return fileLog(2, logLevel, now);
+  madeDirectory(dirname(debugFile)); // it may be the data directory, which is made later
   try {
     return fileLog(openSync(debugFile, "a"), "debug", now);
   } catch (error) {

@@ -23,7 +23,8 @@ const FLAGS = [
 
 test("the command line of Azurite serves the SDKs", async () => {
   const directory = mkdtempSync(join(tmpdir(), "lazuli-test-"));
-  const server = await startServer({ args: [...FLAGS, "--debug", join(directory, "debug.log")] });
+  const log = join(directory, "not-there-yet", "debug.log");
+  const server = await startServer({ args: [...FLAGS, "--debug", log] });
   try {
     const connection = server.connectionString.replaceAll("0.0.0.0", "127.0.0.1");
     const blobs = BlobServiceClient.fromConnectionString(connection);
@@ -37,6 +38,7 @@ test("the command line of Azurite serves the SDKs", async () => {
     assert.equal((await table.getEntity("p", "r")).rowKey, "r");
   } finally {
     assert.equal(await server.stop(), 0);
+    assert.match(readFileSync(log, "utf8"), /"Create Container"/);
     rmSync(directory, { recursive: true });
   }
 });
