@@ -220,6 +220,13 @@ for (const [what, id, headers, code] of blockRows) {
   });
 }
 
+test("Put Block: ids are of one length before they are encoded: the eleventh of 0, 1, … is refused", async () => {
+  const put = (n: number) =>
+    b.tryPutBlock(server, "/blocks/numbered", Buffer.from(String(n)).toString("base64"), { body });
+  for (let n = 0; n < 10; n++) b.assertReply(await put(n), 201);
+  b.assertReply(await put(10), 400, "InvalidBlobOrBlock");
+});
+
 test("Put Block: the blob is not there until its list is committed, and Delete Blob removes it", async () => {
   const path = "/blocks/unborn";
   await b.putBlock(server, path, 1, "a");
