@@ -78,7 +78,7 @@ function propertiesXml(node: NodeRecord, include: ReadonlySet<string>): string {
   const time = (hex: string) => tickText(tickOf(hex));
   const times = include.has("timestamps")
     ? element("CreationTime", time(node.createdAt)) +
-      element("LastAccessTime", time(node.writtenAt)) +
+      element("LastAccessTime", time(node.accessedAt ?? node.writtenAt)) +
       element("LastWriteTime", time(node.writtenAt)) +
       element("ChangeTime", time(node.changedAt)) +
       element("Last-Modified", httpDate(node.modifiedAt))

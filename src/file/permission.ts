@@ -13,24 +13,24 @@ import {
 import { chosen, theShare } from "./resource.ts";
 
 /** How permissions are written: as SDDL, or as base64 of a descriptor's bytes. */
-const FORMATS = ["sddl", "binary"] as const;
+const FORMATS = ["Sddl", "Binary"] as const;
 export type Format = (typeof FORMATS)[number];
 
 /** The form that a request gives permissions in, or wants them in. */
 export const formatOf = (request: Request): Format =>
-  chosen(request, "x-ms-file-permission-format", FORMATS) ?? "sddl";
+  chosen(request, "x-ms-file-permission-format", FORMATS) ?? "Sddl";
 
 /** A permission of a request, to be kept as it is. */
 export function checkedPermission(text: string, format: Format): string {
-  const isFine = format === "sddl" ? isPermission(text) : sddlIn(text) !== undefined;
+  const isFine = format === "Sddl" ? isPermission(text) : sddlIn(text) !== undefined;
   if (!isFine) throw new StorageError("FileInvalidPermission");
   return text;
 }
 
 /** A permission as it is kept, in the form that is wanted. */
 function inFormat(kept: string, format: Format): string {
-  if (isSddl(kept) === (format === "sddl")) return kept;
-  if (format === "sddl") return asSddl(kept);
+  if (isSddl(kept) === (format === "Sddl")) return kept;
+  if (format === "Sddl") return asSddl(kept);
   const bytes = binaryOf(kept);
   // Entries that have no place in a file's descriptor of bytes stay as they were written.
   if (bytes === undefined) throw new StorageError("FileInvalidPermission");
@@ -47,7 +47,8 @@ function permissionOf(bytes: Buffer): string {
   if (typeof body !== "object" || body === null) throw new StorageError("InvalidInput");
   const fields = Object.entries(body).map(([name, value]) => [name.toLowerCase(), value] as const);
   const value = (name: string): unknown => fields.find(([field]) => field === name)?.[1];
-  const format = FORMATS.find((each) => each === String(value("format") ?? "sddl").toLowerCase());
+  const wanted = String(value("format") ?? "Sddl").toLowerCase();
+  const format = FORMATS.find((each) => each.toLowerCase() === wanted);
   const text = value("permission");
   if (format === undefined || typeof text !== "string") throw new StorageError("InvalidInput");
   return checkedPermission(text, format);

@@ -19,6 +19,9 @@ const CORS_SIZE_MAX = 2 * 1024;
 const CORS_HEADERS_MAX = 64;
 const CORS_PREFIXES_MAX = 2;
 const DAYS_MAX = 365;
+/** The forms that Storage Analytics writes logs and metrics in. */
+const LOGGING_VERSIONS = ["1.0", "2.0"];
+const METRICS_VERSIONS = ["1.0"];
 const CORS_METHODS = "DELETE GET HEAD MERGE POST PATCH OPTIONS PUT".split(" ");
 
 /** The two rows of a service's properties; `roots` are the settings it has. */
@@ -118,21 +121,29 @@ function protocolsOf(root: XmlElement): ProtocolSettings {
 }
 
 const loggingOf = (root: XmlElement): LoggingSetting => ({
-  version: required(root, "Version"),
+  version: versionOf(root, LOGGING_VERSIONS),
   delete: flag(root, "Delete"),
   read: flag(root, "Read"),
   write: flag(root, "Write"),
   retention: retentionOf(requiredChild(root, "RetentionPolicy")),
 });
 
+/** SDKs may leave out the version and what is said of retention. */
 function metricsOf(root: XmlElement): MetricsSetting {
   const enabled = flag(root, "Enabled");
+  const retention = child(root, "RetentionPolicy");
   return {
-    version: required(root, "Version"),
+    version: child(root, "Version") === undefined ? "1.0" : versionOf(root, METRICS_VERSIONS),
     enabled,
     ...(enabled || child(root, "IncludeAPIs") ? { includeApis: flag(root, "IncludeAPIs") } : {}),
-    retention: retentionOf(requiredChild(root, "RetentionPolicy")),
+    retention: retention === undefined ? { enabled: false } : retentionOf(retention),
   };
+}
+
+function versionOf(root: XmlElement, known: readonly string[]): string {
+  const version = required(root, "Version").trim();
+  if (!known.includes(version)) throw badValue("Version", version);
+  return version;
 }
 
 function retentionOf(root: XmlElement): RetentionSetting {

@@ -160,8 +160,10 @@ suite("Create Permission, Get Permission", () => {
       permission: bytes,
       format: "Binary",
     });
-    assert.equal((await share.getPermission(second, asked)).permission, bytes);
-    assert.equal((await share.getPermission(second)).permission, sddl);
+    const { permission, format } = await share.getPermission(second, asked);
+    assert.deepEqual([permission, format], [bytes, "Binary"]);
+    const text = await share.getPermission(second);
+    assert.deepEqual([text.permission, text.format], [sddl, "Sddl"]);
     const headers = { "x-ms-file-permission": bytes, "x-ms-file-permission-format": "binary" };
     const made = answered(await files.ask(createDirectory(`/${share.name}/dir`, headers)), 201);
     assert.equal(made.headers["x-ms-file-permission-key"], second);

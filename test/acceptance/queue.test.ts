@@ -227,6 +227,19 @@ suite("Get Queue Service Properties, Set Queue Service Properties", () => {
     assert.deepEqual(set.cors, [cors]);
   });
 
+  test("metrics need neither a version nor a retention", async () => {
+    await service.setProperties({ minuteMetrics: { enabled: true, includeAPIs: false } });
+    const { minuteMetrics } = await service.getProperties();
+    assert.deepEqual(minuteMetrics, {
+      version: "1.0",
+      enabled: true,
+      includeAPIs: false,
+      retentionPolicy: { enabled: false },
+    });
+    await service.setProperties({ minuteMetrics: { enabled: false } });
+    assert.equal((await service.getProperties()).minuteMetrics?.enabled, false);
+  });
+
   test("are not those of the Blob service, and have none of its own", async () => {
     const query = { restype: "service", comp: "properties" };
     const reply = await ofService("GET", query);

@@ -195,6 +195,18 @@ suite("Set Blob Service Properties", () => {
     ["days in words", properties(retention("nine")), ["InvalidXmlNodeValue"]],
     ["a version that is no date", properties(version), ["InvalidXmlNodeValue"]],
     [
+      "a version of metrics that there is not",
+      properties("<HourMetrics><Version>2.0</Version><Enabled>false</Enabled></HourMetrics>"),
+      ["InvalidXmlNodeValue"],
+    ],
+    [
+      "a version of logs that there is not",
+      properties(
+        "<Logging><Version>0.9</Version><Delete>false</Delete><Read>false</Read><Write>false</Write><RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></Logging>",
+      ),
+      ["InvalidXmlNodeValue"],
+    ],
+    [
       "a boolean that is none",
       properties(
         "<DeleteRetentionPolicy><Enabled>perhaps</Enabled><Days>1</Days></DeleteRetentionPolicy>",

@@ -25,6 +25,7 @@ import {
   read,
   setAttributes,
   setDelete,
+  setInfo,
   share as sharing,
   write,
 } from "./smb-files.ts";
@@ -393,6 +394,18 @@ suite("REST meets SMB", () => {
     const answer = await read(smb, handle, 0, 16);
     assert.equal(answer.message.toString("latin1", 80, 96), "by rest!\0\0by smb");
     await close(smb, handle);
+  });
+
+  test("the time of the last access that an SMB client sets is the one that REST lists", async () => {
+    await files.ask(createFile(`/${share}/seen`, 0));
+    const handle = await open(smb, "seen", { access: access.writeAttributes, disposition: 1 });
+    const times = Buffer.alloc(40);
+    times.writeBigUInt64LE(116_444_736_000_000_000n, 8); // 1970 in FILETIME
+    assert.equal((await setInfo(smb, handle, 4, times)).status, 0);
+    await close(smb, handle);
+    const query = onDirectory("list", { include: "timestamps", prefix: "seen" });
+    const { text } = await files.ask({ method: "GET", path: `/${share}`, query });
+    assert.match(text, /<LastAccessTime>1970-01-01T00:00:00.0000000Z</);
   });
 
   test("a name is one, whatever its case, by either door", async () => {
