@@ -171,6 +171,7 @@ async function serve(
     contents,
     opens: new Opens(),
     ids: randomIds,
+    log,
     settings,
     authority,
     doors,

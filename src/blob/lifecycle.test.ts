@@ -35,6 +35,7 @@ function world(settings: Partial<Surroundings["settings"]> = {}) {
     contents: new Contents(engine, memoryFiles(randomIds)),
     opens: new Opens(),
     ids: randomIds,
+    log: silentLog,
     authority: { accounts: () => accounts, tokens: undefined, roles: () => undefined },
     doors,
     copies: { wake: () => {} },

@@ -3,6 +3,7 @@ import type { Caller, Service } from "../auth/caller.ts";
 import type { Allow } from "../auth/may-do.ts";
 import type { ByteStream } from "../base/bytes.ts";
 import type { Ids } from "../base/ids.ts";
+import type { Log } from "../base/log.ts";
 import type { Instant, Tick } from "../base/time.ts";
 import type { XmlElement } from "../base/xml.ts";
 import type { ReadTx, WriteTx } from "../engine/engine.ts";
@@ -211,6 +212,7 @@ export type Surroundings = {
   readonly contents: Contents;
   readonly opens: Opens;
   readonly ids: Ids;
+  readonly log: Log;
   readonly settings: Settings;
   /** Who may come; for rows that hand out rights or read in somebody's name. */
   readonly authority: Authority;

@@ -43,7 +43,10 @@ export const getMessages = writeOperation({
     refusePeekOnly(request);
     return { wanted: messageCountOf(request.query), hiddenMs: retrievalMsOf(request.query) };
   },
-  async apply({ tx, place: queue, found: { generation, count }, input: { wanted, hiddenMs } }) {
+  async apply(call) {
+    const { tx, place: queue, found, input, around } = call;
+    const { generation, count } = found;
+    const { wanted, hiddenMs } = input;
     const { live, expired, isWhole } = await look(tx, generation, wanted);
     if (expired.length > 0) {
       for (const message of expired) removeMessage(tx, generation, message);
@@ -53,16 +56,21 @@ export const getMessages = writeOperation({
     if (!isWhole) return unfinished;
     const visibleAt = tx.now + hiddenMs;
     const items: string[] = [];
-    for (const { place: before, record: found } of live) {
-      const record = { ...found, dequeueCount: found.dequeueCount + 1 };
+    for (const { place: before, record: kept } of live) {
+      const record = { ...kept, dequeueCount: kept.dequeueCount + 1 };
       const place = { visibleAt, tick: tx.tick() };
       leavePlace(tx, generation, before);
       placeMessage(tx, generation, { place, record });
-      items.push(gottenXml({ place, record }, await textOf(tx, record.text)));
+      const text = await textOf(tx, record.text);
+      if (text !== undefined) items.push(gottenXml({ place, record }, text));
+      // One that is damaged goes behind the others like one that nobody could digest, and blocks none of them.
+      else tx.afterCommit(() => around.log.error(DAMAGED, { queue: queue.name, id: record.id }));
     }
     return listReply(200, items);
   },
 });
+
+const DAMAGED = "the text of a message is damaged; the message is not given to anybody";
 
 /**
  * Peek changes nothing, so it cannot clear away the expired messages that it meets: when they are very many
@@ -90,7 +98,8 @@ export const peekMessages = readOperation({
     const { items, after } = progress;
     const { live, isWhole, last } = await look(tx, generation, wanted - items.size, after);
     for (const message of live) {
-      items.set(message.record.id, peekedXml(message, await textOf(tx, message.record.text)));
+      const text = await textOf(tx, message.record.text);
+      if (text !== undefined) items.set(message.record.id, peekedXml(message, text));
     }
     progress.after = last;
     return isWhole ? listReply(200, [...items.values()]) : unfinished;

@@ -81,11 +81,17 @@ export class ByteUses {
     }
   }
 
-  /** A message names its text, which has no sum. */
-  async useText(what: string, id: bigint): Promise<void> {
+  /** A message names its text; one of an earlier version has no sum to compare it with. */
+  async useText(what: string, id: bigint, sum: number | undefined): Promise<void> {
+    const { engine, problem } = this.#checking;
     if (this.#heap.name(id) === undefined) {
-      this.#checking.problem(`${what}: its text is missing`);
+      problem(`${what}: its text is missing`);
+      return;
     }
+    if (sum === undefined) return;
+    const bytes = await engine.read((tx) => tx.getHeap(id));
+    this.bytes += bytes?.length ?? 0;
+    if (bytes === undefined || crc32(bytes) !== sum) problem(`${what}: its text is damaged`);
   }
 
   /** A record names content; gives how long it is, as far as that can be seen. */

@@ -50,7 +50,7 @@ export async function checkQueues(
     messages,
     async ([generation, visibleAt, tick], { id, number, expiresAt, text }) => {
       found.set(generation, (found.get(generation) ?? 0) + 1);
-      if ("heap" in text) await bytes.useText(`message ${id}`, text.heap);
+      if ("heap" in text) await bytes.useText(`message ${id}`, text.heap, text.sum);
       const place = await engine.read((tx) => expiries.get(tx, expiresAt, generation, number));
       if (expiresAt < NEVER && !isSame(place, { visibleAt, tick })) {
         problem(`message ${id}: the index of expiry does not lead to it`);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { crc32 } from "node:zlib";
 import { randomIds } from "../base/ids.ts";
 import type { Engine, WriteTx } from "../engine/engine.ts";
 import type { ChunkFiles } from "../engine/files.ts";
@@ -83,9 +84,11 @@ async function whole(): Promise<World> {
     keys.queueStates.put(tx, ["a", "q"], { generation: QUEUE, count: 1 });
     keys.queueNames.put(tx, [QUEUE], { account: "a", name: "q" });
     const heap = tx.tick();
-    tx.putHeap(heap, Buffer.alloc(30_000, 7));
+    const bytes = Buffer.alloc(30_000, 7);
+    tx.putHeap(heap, bytes);
     const message = { id: randomIds.guid(), number: 5n, expiresAt: NEVER, dequeueCount: 0 };
-    keys.messages.put(tx, [QUEUE, NOW, 5n], { ...message, text: { heap } });
+    const text = { heap, sum: crc32(bytes) };
+    keys.messages.put(tx, [QUEUE, NOW, 5n], { ...message, text });
   });
   return world;
 }
@@ -452,6 +455,15 @@ const damages: [what: string, damage: Damage, ...said: RegExp[]][] = [
       if (text !== undefined && "heap" in text) tx.deleteHeap(text.heap);
     },
     /^message \S+: its text is missing$/,
+  ],
+  [
+    "a message whose text has changed",
+    async (tx) => {
+      const [row] = await keys.messages.walk(tx, [], { limit: 1 });
+      const text = row?.value.text;
+      if (text !== undefined && "heap" in text) tx.putHeap(text.heap, Buffer.alloc(30_000, 8));
+    },
+    /^message \S+: its text is damaged$/,
   ],
   [
     "an entity of no table",

@@ -1,4 +1,4 @@
-import assert from "node:assert/strict";
+import { crc32 } from "node:zlib";
 import type { Instant } from "../base/time.ts";
 import type { ReadTx, WriteTx } from "../engine/engine.ts";
 import { NEVER } from "../rules/messages.ts";
@@ -19,16 +19,18 @@ export function keptText(tx: WriteTx, bytes: Uint8Array): MessageText {
   if (bytes.length <= TEXT_IN_RECORD_MAX) return { bytes };
   const heap = tx.tick();
   tx.putHeap(heap, bytes);
-  return { heap };
+  return { heap, sum: crc32(bytes) };
 }
 
 export function dropText(tx: WriteTx, text: MessageText): void {
   if ("heap" in text) tx.deleteHeap(text.heap);
 }
 
-export async function textOf(tx: ReadTx, text: MessageText): Promise<string> {
+/** The text; undefined if it is damaged or not there. */
+export async function textOf(tx: ReadTx, text: MessageText): Promise<string | undefined> {
   const bytes = "bytes" in text ? text.bytes : await tx.getHeap(text.heap);
-  assert.ok(bytes !== undefined, "the text of a message is missing");
+  if (bytes === undefined) return undefined;
+  if ("sum" in text && crc32(bytes) !== text.sum) return undefined;
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
 }
 

@@ -26,7 +26,8 @@ const message: MessageRecord = {
 };
 
 const messages: [what: string, record: MessageRecord][] = [
-  ["a text in the heap", message],
+  ["a text in the heap", { ...message, text: { heap: 2n ** 64n - 1n, sum: 2 ** 32 - 1 } }],
+  ["a text in the heap, without a sum", message],
   ["a text in the record", { ...message, text: { bytes: Buffer.from("größe 😀\0") } }],
   ["an empty text", { ...message, dequeueCount: 0, text: { bytes: Buffer.alloc(0) } }],
 ];

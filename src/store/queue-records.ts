@@ -22,8 +22,13 @@ export type QueueName = { readonly account: string; readonly name: string };
  */
 export type MessagePlace = { readonly visibleAt: Instant; readonly tick: Tick };
 
-/** Short texts stand in the record; it moves with every retrieval, so long ones lie in the heap. */
-export type MessageText = { readonly bytes: Uint8Array } | { readonly heap: Tick };
+/**
+ * Short texts stand in the record; it moves with every retrieval, so long ones lie in the heap. `sum` is a
+ * CRC-32 of such a one; those of earlier versions have none.
+ */
+export type MessageText =
+  | { readonly bytes: Uint8Array }
+  | { readonly heap: Tick; readonly sum?: number };
 
 export type MessageRecord = {
   readonly id: string;
@@ -76,23 +81,35 @@ export const messagePlaceRecord: Codec<MessagePlace> = {
   },
 };
 
-// version 1, id 16, number 8, expires at 6, dequeue count 4, where the text is 1, then the text or its heap id
+// version 1, id 16, number 8, expires at 6, dequeue count 4, where the text is 1, then the text, or its heap id
+// and its sum
 const TEXT_AT = 36;
+const SUM_AT = 44;
 const IN_RECORD = 0;
 const IN_HEAP = 1;
+const IN_HEAP_SUMMED = 2;
+
+function sizeOf(text: MessageText): number {
+  if ("bytes" in text) return TEXT_AT + text.bytes.length;
+  return text.sum === undefined ? SUM_AT : SUM_AT + 4;
+}
 
 /** Compact, because every retrieval writes it anew. */
 export const messageRecord: Codec<MessageRecord> = {
   encode({ id, number, expiresAt, dequeueCount, text }) {
-    const size = "bytes" in text ? text.bytes.length : 8;
-    const bytes = begun(TEXT_AT + size);
+    const bytes = begun(sizeOf(text));
     bytes.write(id.replaceAll("-", ""), 1, "hex");
     bytes.writeBigUInt64BE(number, 17);
     bytes.writeUIntBE(expiresAt, 25, 6);
     bytes.writeUInt32BE(dequeueCount, 31);
-    bytes[35] = "bytes" in text ? IN_RECORD : IN_HEAP;
-    if ("bytes" in text) bytes.set(text.bytes, TEXT_AT);
-    else bytes.writeBigUInt64BE(text.heap, TEXT_AT);
+    if ("bytes" in text) {
+      bytes[35] = IN_RECORD;
+      bytes.set(text.bytes, TEXT_AT);
+      return bytes;
+    }
+    bytes[35] = text.sum === undefined ? IN_HEAP : IN_HEAP_SUMMED;
+    bytes.writeBigUInt64BE(text.heap, TEXT_AT);
+    if (text.sum !== undefined) bytes.writeUInt32BE(text.sum, SUM_AT);
     return bytes;
   },
   decode(bytes) {
@@ -103,10 +120,13 @@ export const messageRecord: Codec<MessageRecord> = {
       number: from.readBigUInt64BE(17),
       expiresAt: from.readUIntBE(25, 6),
       dequeueCount: from.readUInt32BE(31),
-      text:
-        from[35] === IN_RECORD
-          ? { bytes: from.subarray(TEXT_AT) }
-          : { heap: from.readBigUInt64BE(TEXT_AT) },
+      text: textFrom(from),
     };
   },
 };
+
+function textFrom(record: Buffer): MessageText {
+  if (record[35] === IN_RECORD) return { bytes: record.subarray(TEXT_AT) };
+  const heap = record.readBigUInt64BE(TEXT_AT);
+  return record[35] === IN_HEAP_SUMMED ? { heap, sum: record.readUInt32BE(SUM_AT) } : { heap };
+}

@@ -1,8 +1,9 @@
-import assert from "node:assert/strict";
 import type { Instant } from "../base/time.ts";
 import type { Engine, WriteTx } from "../engine/engine.ts";
+import { Damage } from "./damage.ts";
 import { expiries, messages, queueNames, queueStates } from "./keys.ts";
 import { findMessage, removeMessage } from "./messages.ts";
+import { BrokenRecord } from "./subspace.ts";
 
 /** Few, so that requests come in between: each of these steps waits for those that came before it. */
 const BATCH = 32;
@@ -17,24 +18,39 @@ export async function expireMessages(
   isStopped: () => boolean = () => false,
 ): Promise<number> {
   let count = 0;
-  while (!isStopped()) {
-    const due = (limit: number) => ({ to: expiries.packed([now + 1]), limit });
-    const any = await engine.read((tx) => expiries.walk(tx, [], due(1)));
-    if (any.length === 0) break;
-    count += await engine.write(async (tx) => {
-      const rows = await expiries.walk(tx, [], due(BATCH));
-      const removed = new Map<bigint, number>();
-      for (const { key, value: place } of rows) {
-        const [, generation, number] = key;
-        const record = await findMessage(tx, generation, place);
-        assert.equal(record?.number, number, "the index of expiry names no message");
-        removeMessage(tx, generation, { place, record });
-        removed.set(generation, (removed.get(generation) ?? 0) + 1);
-      }
-      for (const [generation, less] of removed) await countDown(tx, generation, less);
-      return rows.length;
-    });
+  const damage = new Damage();
+  const to = expiries.packed([now + 1]);
+  for (let from = expiries.packed([]); !isStopped(); ) {
+    const due = await engine.read((tx) => tx.range({ from, to, limit: BATCH }));
+    const last = due.at(-1);
+    if (last === undefined) break;
+    const remove = (keys: readonly Uint8Array[]) =>
+      damage.passed(engine.write((tx) => removed(tx, keys)).then((done) => (count += done)));
+    const keys = due.map(({ key }) => key);
+    // Where one is damaged none of them went, and the others go one by one.
+    if (!(await remove(keys))) for (const key of keys) await remove([key]);
+    from = Buffer.concat([last.key, Buffer.of(0)]);
   }
+  damage.tell();
+  return count;
+}
+
+/** Removes the messages that these rows of the index still lead to; how many they were. */
+async function removed(tx: WriteTx, keys: readonly Uint8Array[]): Promise<number> {
+  const counts = new Map<bigint, number>();
+  let count = 0;
+  for (const key of keys) {
+    const value = await tx.get(key);
+    if (value === undefined) continue; // it was deleted in between
+    const place = expiries.decoded(value);
+    const [, generation, number] = expiries.unpacked(key);
+    const record = await findMessage(tx, generation, place);
+    if (record?.number !== number) throw new BrokenRecord("the index of expiry names no message");
+    removeMessage(tx, generation, { place, record });
+    counts.set(generation, (counts.get(generation) ?? 0) + 1);
+    count++;
+  }
+  for (const [generation, less] of counts) await countDown(tx, generation, less);
   return count;
 }
 

@@ -2,9 +2,10 @@ import { afterPrefix } from "../base/bytes.ts";
 import type { Log } from "../base/log.ts";
 import type { Instant } from "../base/time.ts";
 import type { Engine, WriteTx } from "../engine/engine.ts";
-import { type ChunkFiles, CorruptFile } from "../engine/files.ts";
+import type { ChunkFiles } from "../engine/files.ts";
 import { isImmutable } from "../rules/immutability.ts";
 import type { Contents } from "./content.ts";
+import { Damage } from "./damage.ts";
 import {
   blobs,
   blocks,
@@ -22,7 +23,6 @@ import {
 import type { GarbageRecord, PurgeRecord } from "./records.ts";
 import { tidyShare } from "./share-sweep.ts";
 import { upkeep } from "./sparse-upkeep.ts";
-import { BrokenRecord } from "./subspace.ts";
 import { emptiedGeneration } from "./sweep-messages.ts";
 import { indexTags } from "./tag-index.ts";
 
@@ -197,27 +197,6 @@ export async function purge(
   }
   damage.tell();
   return count;
-}
-
-/** What is damaged cannot be taken apart, and stays; what comes after it goes all the same, and then it is told. */
-class Damage {
-  #first: unknown;
-
-  /** Whether the step went well. */
-  async passed(step: Promise<unknown>): Promise<boolean> {
-    try {
-      await step;
-      return true;
-    } catch (error) {
-      if (!(error instanceof CorruptFile || error instanceof BrokenRecord)) throw error;
-      this.#first ??= error;
-      return false;
-    }
-  }
-
-  tell(): void {
-    if (this.#first !== undefined) throw this.#first;
-  }
 }
 
 type Purge<W extends PurgeRecord["what"]> = Extract<PurgeRecord, { readonly what: W }>;

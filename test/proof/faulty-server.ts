@@ -69,6 +69,7 @@ async function serve(beginning: Beginning): Promise<void> {
     contents,
     opens: new Opens(),
     ids: randomIds,
+    log,
     settings: {
       rehydrateMs: 0,
       versioning: true,

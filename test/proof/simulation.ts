@@ -318,6 +318,7 @@ class Simulation {
       contents: new Contents(this.#engine, this.#files),
       opens: new Opens(),
       ids: this.#ids,
+      log: silentLog,
       doors: new Map(),
       copies: { wake: () => {} },
       sources: copySources({ doors: new Map(), ports: new Map([[80, "blob"]]), hosts: [] }),

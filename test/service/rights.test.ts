@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { Caller, Grant, Sas } from "../../src/auth/caller.ts";
 import type { Asked } from "../../src/auth/may-do.ts";
 import { randomIds } from "../../src/base/ids.ts";
+import { silentLog } from "../../src/base/log.ts";
 import { memoryEngine } from "../../src/engine/memory.ts";
 import { memoryFiles } from "../../src/engine/memory-files.ts";
 import { noRequestBody } from "../../src/http/body.ts";
@@ -31,6 +32,7 @@ const around: Surroundings = {
   contents: new Contents(engine, memoryFiles(randomIds)),
   opens: new Opens(),
   ids: randomIds,
+  log: silentLog,
   settings: {
     rehydrateMs: 0,
     versioning: false,

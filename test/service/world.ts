@@ -122,9 +122,10 @@ export class World {
     const doors = new Map([["blob" as const, blob]]);
     const sources = copySources({ doors, ports: new Map([[80, "blob"]]), hosts: [] });
     const copies = { wake: () => {} };
-    const own = { contents: this.#contents, ids: randomIds, settings: this.settings };
+    const own = { contents: this.#contents, ids: randomIds, log: silentLog };
     const authority = { accounts: () => new Map(), tokens: undefined, roles: () => undefined };
-    return { ...own, doors, sources, copies, authority, opens: new Opens() };
+    const { settings } = this;
+    return { ...own, settings, doors, sources, copies, authority, opens: new Opens() };
   }
 
   /** Sends what must be answered with this status, and this code if it is a refusal. */

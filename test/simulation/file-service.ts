@@ -55,6 +55,7 @@ export class TestService {
       contents: new Contents(this.engine, this.files),
       opens: this.opens,
       ids: randomIds,
+      log: silentLog,
       doors,
       copies: { wake: () => {} },
       sources: copySources({ doors, ports: new Map([[80, "file"]]), hosts: [] }),

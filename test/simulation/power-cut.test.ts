@@ -122,6 +122,7 @@ function call({ engine, contents }: Store, operation: Operation, sent: Sent): Pr
     contents,
     opens: new Opens(),
     ids: randomIds,
+    log: silentLog,
     doors: new Map(),
     copies: { wake: () => {} },
     sources: copySources({ doors: new Map(), ports: new Map(), hosts: [] }),

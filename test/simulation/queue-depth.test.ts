@@ -82,6 +82,28 @@ test("no operation touches more rows in a deep queue than in a shallow one", asy
   );
 });
 
+test("a message whose text is damaged is given to nobody, told of, and blocks no other", async () => {
+  const store = await filled(0);
+  const text = "t".repeat(1000);
+  await store.call("Put Message", QUEUE, { text });
+  await putMany(store, 1);
+  await store.engine.write(async (tx) => {
+    const [row] = await messages.walk(tx, [], { limit: 1 });
+    assert.ok(row !== undefined && "heap" in row.value.text);
+    tx.putHeap(row.value.text.heap, Buffer.from(text.replace("t", "u")));
+  });
+  assert.deepEqual(
+    (await peek(store, 2)).messages.map(({ text }) => text),
+    ["m0"],
+  );
+  assert.deepEqual(
+    (await get(store, 2)).messages.map(({ text }) => text),
+    ["m0"],
+  );
+  assert.match(store.logged.join(), /^the text of a message is damaged/);
+  assert.match((await store.problems()).join(), /^message \S+: its text is damaged$/);
+});
+
 suite("messages that have expired and that no sweep has met", () => {
   for (const call of [get, peek]) {
     test(`${call.name}: are passed by, however many they are`, async () => {
@@ -115,6 +137,26 @@ suite("messages that have expired and that no sweep has met", () => {
     assert.equal(await countOf(store), 1503);
     await get(store, 2);
     assert.equal(await countOf(store), 3);
+  });
+
+  test("the sweep goes past one that is damaged, and tells of it", async () => {
+    const store = await filled(100, { messagettl: 10 });
+    const broken = await store.engine.write(async (tx) => {
+      const [row] = await messages.walk(tx, [], { limit: 1 });
+      assert.ok(row);
+      tx.put(messages.packed(row.key), Buffer.of(99));
+      return row.key;
+    });
+    store.now += 10_000;
+    await assert.rejects(store.sweep(), /unknown version 99/);
+    const left = await store.engine.read((tx) =>
+      tx.range({ from: messages.packed([]), to: messages.packed([2n ** 64n - 1n]), limit: 100 }),
+    );
+    assert.deepEqual(
+      left.map(({ key }) => messages.unpacked(key)),
+      [broken],
+    );
+    assert.equal(await countOf(store), 1);
   });
 
   test("the sweep removes all that is kept of them", async () => {

@@ -50,6 +50,8 @@ export class QueueStore {
   /** How many rows the operations have looked at, and how many they have changed. */
   rowsRead = 0;
   rowsWritten = 0;
+  /** The errors that the operations have told the operator of. */
+  readonly logged: string[] = [];
   readonly #files = memoryFiles(randomIds);
   readonly #contents: Contents;
 
@@ -119,7 +121,8 @@ export class QueueStore {
       },
     };
     // No operation of queues looks at anything else, in either.
-    const around = { contents: this.#contents, ids: randomIds } as Partial<Surroundings>;
+    const log = { ...silentLog, error: (what: string) => void this.logged.push(what) };
+    const around = { contents: this.#contents, ids: randomIds, log } as Partial<Surroundings>;
     try {
       const {
         status,
