@@ -10,7 +10,7 @@ import { available } from "../rules/lease.ts";
 import { noMetadata } from "../rules/metadata.ts";
 import { Contents } from "../store/content.ts";
 import type { FileRecord } from "../store/file-records.ts";
-import { fileCopies, nodes } from "../store/keys.ts";
+import { deletedShares, fileCopies, nodes, usage } from "../store/keys.ts";
 import { Opens } from "../store/opens.ts";
 import { FileCopier } from "./copier.ts";
 
@@ -49,6 +49,14 @@ suite("a copy into a share that was deleted meanwhile", () => {
       const { engine, contents, seen, copier } = world();
       await engine.write(async (tx) => {
         fileCopies.put(tx, KEY, record);
+        deletedShares.put(tx, ["account", "gone", 9n], {
+          share: {
+            ...{ etag: "0x1", modifiedAt: 0, metadata: noMetadata, lease: available },
+            ...{ id: "1", quota: 1, tier: "Hot", policies: [], snapshotCount: 0 },
+          },
+          ...{ deletedAt: 0, expiresAt: Number.MAX_SAFE_INTEGER },
+        });
+        usage.put(tx, [KEY[0]], hasFile ? 5 : 0);
         if (!hasFile) return;
         const file: FileRecord = {
           ...{ kind: "file", id: "2", parent: "0", name: "file", since: "1", generation: "1" },
@@ -66,8 +74,9 @@ suite("a copy into a share that was deleted meanwhile", () => {
       await copier.stop();
       assert.equal(seen.reads, 0);
       const node = await engine.read((tx) => nodes.get(tx, ...KEY));
-      const status = node?.kind === "file" ? node.copy?.status : undefined;
-      assert.equal(status, hasFile ? "failed" : undefined);
+      const file = node?.kind === "file" ? [node.copy?.status, node.size] : undefined;
+      assert.deepEqual(file, hasFile ? ["failed", 0] : undefined);
+      assert.equal(await engine.read((tx) => usage.get(tx, KEY[0])), 0);
     });
   }
 });

@@ -6,10 +6,10 @@ import { StorageError } from "../rules/errors.ts";
 import { BackgroundCopies } from "../service/copies.ts";
 import { sizeOf } from "../service/from-url.ts";
 import type { CopyState, FileCopyRecord, FileRecord } from "../store/file-records.ts";
-import { fileCopies, nodes } from "../store/keys.ts";
-import { hexOf, nodeOf } from "./namespace.ts";
+import { deletedShares, fileCopies } from "../store/keys.ts";
+import { hexOf, nodeOf, tickOf } from "./namespace.ts";
 import { stamped } from "./node.ts";
-import { findShare, isFile, prepare, type ShareTx, save, viewOf } from "./tree.ts";
+import { findShare, isFile, prepare, type Share, type ShareTx, save, viewOf } from "./tree.ts";
 
 export type CopierOptions = {
   readonly engine: Engine;
@@ -19,6 +19,8 @@ export type CopierOptions = {
 
 /** So many bytes are fetched before they are put into the file and told of. */
 const BATCH_SIZE = 32 * 1024 * 1024;
+/** Deleted shares of one name that are looked at together. */
+const BATCH = 64;
 
 type Key = readonly [share: bigint, file: bigint];
 /** Thrown where a copy is not wanted any more. */
@@ -115,10 +117,9 @@ export class FileCopier {
   async #fail(key: Key, copy: FileCopyRecord, error: unknown): Promise<void> {
     const description = describe(error);
     try {
-      await this.#change(key, copy, async ({ tx, sparse }, file) => {
-        fileCopies.delete(tx, ...key);
-        await sparse.cut(tx, file.content, 0);
-        return { ...file.copy, status: "failed", endedAt: tx.now, description };
+      await this.#change(key, copy, (change, file) => {
+        fileCopies.delete(change.tx, ...key);
+        return failed(change, file, description);
       });
     } catch (gone) {
       if (!(gone instanceof Aborted)) throw gone;
@@ -127,41 +128,52 @@ export class FileCopier {
   }
 
   /** The file is gone, or another one is there: nobody is to take this copy up again. */
-  async #forget(key: Key, { id }: FileCopyRecord): Promise<void> {
+  async #forget(key: Key, record: FileCopyRecord): Promise<void> {
     await this.#options.engine.write(async (tx) => {
-      if ((await fileCopies.get(tx, ...key))?.id !== id) return;
+      if ((await fileCopies.get(tx, ...key))?.id !== record.id) return;
       fileCopies.delete(tx, ...key);
       // A deleted share may be restored, and its file must not wait for a copy that is made no more.
-      const node = await nodes.get(tx, ...key);
-      const file = node !== undefined && isFile(node) ? pendingCopy(node, id) : undefined;
-      if (file === undefined) return;
+      const share = await deletedShare(tx, key, record);
+      const found = share === undefined ? undefined : await pendingIn(tx, share, key, record);
+      if (share === undefined || found === undefined) return;
       const description = '404 ShareNotFound "The share was deleted while the copy went on."';
-      const copy: CopyState = { ...file.copy, status: "failed", endedAt: tx.now, description };
-      nodes.put(tx, key, { ...file, copy });
+      await put(this.#changing(tx, share), found, (change, file) =>
+        failed(change, file, description),
+      );
     });
   }
 
   /** Changes a file that this copy still goes on into; Aborted if it does not. */
-  async #change(
-    key: Key,
-    copied: FileCopyRecord,
-    body: (change: ShareTx, file: Pending) => Promise<CopyState>,
-  ): Promise<void> {
-    const { engine, around } = this.#options;
-    await engine.write(async (tx: WriteTx) => {
-      const { share, file: found } = await pendingFile(tx, key, copied);
-      const change: ShareTx = {
-        ...{ tx, share, sparse: around.contents.sparse, opens: around.opens },
-      };
-      const { tick, ...changed } = stamped(tx);
-      const file = await prepare(change, found);
-      const copy = await body(change, file);
-      const size = copy.status === "failed" ? 0 : file.size;
-      const isEnded = copy.status !== "pending";
-      const ended = { ...file, ...(isEnded ? { ...changed, changedAt: hexOf(tick) } : {}) };
-      await save(change, found, { ...ended, size, copy });
+  async #change(key: Key, copied: FileCopyRecord, body: Body): Promise<void> {
+    await this.#options.engine.write(async (tx: WriteTx) => {
+      const { share, file } = await pendingFile(tx, key, copied);
+      await put(this.#changing(tx, share), file, body);
     });
   }
+
+  #changing(tx: WriteTx, share: Share): ShareTx {
+    const { contents, opens } = this.#options.around;
+    return { tx, share, sparse: contents.sparse, opens };
+  }
+}
+
+/** What becomes of a copy and of the bytes of its file. */
+type Body = (change: ShareTx, file: Pending) => Promise<CopyState>;
+
+/** Of a copy that has failed nothing is kept. */
+async function failed({ tx, sparse }: ShareTx, file: Pending, why: string): Promise<CopyState> {
+  await sparse.cut(tx, file.content, 0);
+  return { ...file.copy, status: "failed", endedAt: tx.now, description: why };
+}
+
+async function put(change: ShareTx, found: Pending, body: Body): Promise<void> {
+  const { tick, ...changed } = stamped(change.tx);
+  const file = await prepare(change, found);
+  const copy = await body(change, file);
+  const size = copy.status === "failed" ? 0 : file.size;
+  const isEnded = copy.status !== "pending";
+  const ended = { ...file, ...(isEnded ? { ...changed, changedAt: hexOf(tick) } : {}) };
+  await save(change, found, { ...ended, size, copy });
 }
 
 /** A stream of which parts are taken one after another. */
@@ -197,13 +209,41 @@ function describe(error: unknown): string {
 }
 
 /** The file that a copy goes on into; Aborted if it does so no more. */
-async function pendingFile(tx: ReadTx, key: Key, { id, account, shareName }: FileCopyRecord) {
-  const share = await findShare(tx, account, shareName, undefined);
+async function pendingFile(tx: ReadTx, key: Key, copy: FileCopyRecord) {
+  const share = await findShare(tx, copy.account, copy.shareName, undefined);
   if (share?.id !== key[0]) throw new Aborted();
-  const node = await nodeOf(tx, viewOf(share), key[1]);
-  const file = node !== undefined && isFile(node) ? pendingCopy(node, id) : undefined;
+  const file = await pendingIn(tx, share, key, copy);
   if (file === undefined) throw new Aborted();
   return { share, file };
+}
+
+async function pendingIn(
+  tx: ReadTx,
+  share: Share,
+  key: Key,
+  { id }: FileCopyRecord,
+): Promise<Pending | undefined> {
+  const node = await nodeOf(tx, viewOf(share), key[1]);
+  return node !== undefined && isFile(node) ? pendingCopy(node, id) : undefined;
+}
+
+/** The share of a copy, if it was deleted and can be restored. */
+async function deletedShare(
+  tx: ReadTx,
+  [id]: Key,
+  { account, shareName: name }: FileCopyRecord,
+): Promise<Share | undefined> {
+  let from: Uint8Array = deletedShares.packed([account, name]);
+  for (;;) {
+    const rows = await deletedShares.walk(tx, [account, name], { from, limit: BATCH });
+    for (const { value } of rows) {
+      const record = value.share;
+      if (tickOf(record.id) === id) return { account, name, id, record, snapshot: undefined };
+    }
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < BATCH) return undefined;
+    from = Buffer.concat([deletedShares.packed(last.key), Buffer.of(0)]);
+  }
 }
 
 type Pending = FileRecord & { readonly copy: CopyState };
