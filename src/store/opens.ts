@@ -153,6 +153,10 @@ export class Opens {
     return [...(this.#files.get(share)?.get(file) ?? [])];
   }
 
+  countOf({ share, file }: Identity): number {
+    return this.#files.get(share)?.get(file)?.size ?? 0;
+  }
+
   /** All opens of a share, of older handles first. */
   inShare(share: bigint): OpenFile[] {
     const all = [...(this.#files.get(share)?.values() ?? [])].flatMap((opens) => [...opens]);

@@ -53,6 +53,7 @@ export const status = {
   lockNotGranted: 0xc0000055,
   deletePending: 0xc0000056,
   logonFailure: 0xc000006d,
+  diskFull: 0xc000007f,
   networkNameDeleted: 0xc00000c9,
   badNetworkName: 0xc00000cc,
   cancelled: 0xc0000120,

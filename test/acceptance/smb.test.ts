@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, before, suite, test } from "node:test";
-import { type FileServer, startFiles } from "./files.ts";
+import { createFile, type FileServer, startFiles } from "./files.ts";
 import {
   type Answer,
   type ClientOptions,
@@ -518,6 +518,28 @@ suite("SMB", () => {
     assert.equal(outputOf(answer).readUInt32LE(8), bytes.length);
     const found = dataOf(await read(connection, to, 1000, bytes.length));
     assert.ok(found.equals(bytes));
+    await connection.end();
+  });
+
+  test("a copy that the quota ends tells how far it came", async () => {
+    const small = await files.share({ "x-ms-share-quota": "1" });
+    await files.ask(createFile(`/${small}/filler`, 1024 ** 3 - 500_000));
+    const connection = await SmbClient.open({ port }, small);
+    const [from, to] = [await open(connection, "from"), await open(connection, "to")];
+    const size = 200_000;
+    await write(connection, from, 0, Buffer.alloc(size, 1));
+    const key = outputOf(await ioctl(connection, from, 0x00140078)).subarray(0, 24);
+    const chunks = [0, size].map((target) => {
+      const chunk = Buffer.alloc(24);
+      chunk.writeBigUInt64LE(BigInt(target), 8);
+      chunk.writeUInt32LE(size, 16);
+      return chunk;
+    });
+    const input = Buffer.concat([key, Buffer.of(2, 0, 0, 0, 0, 0, 0, 0), ...chunks]);
+    const answer = await ioctl(connection, to, 0x001440f2, { input });
+    is(answer, status.diskFull);
+    const told = outputOf(answer);
+    assert.deepEqual([told.readUInt32LE(0), told.readUInt32LE(8)], [1, size]);
     await connection.end();
   });
 

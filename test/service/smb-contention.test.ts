@@ -37,6 +37,7 @@ const LEASE = 0xff;
 const RWH = 7;
 const FROZEN = 0xffff_ffff_ffff_ffffn;
 const DISK_FULL = 0xc000007f;
+const QUOTA_EXCEEDED = 0xc0000044;
 const RANGE_NOT_LOCKED = 0xc000007e;
 
 const is = (answer: Answer, wanted: number) =>
@@ -57,6 +58,20 @@ suite("SMB clients that want the same", () => {
     world = await smbWorld(engine);
   });
   after(() => world.end());
+
+  test("a file is open 2,000 times at most", async () => {
+    const handle = await open(world.client, "popular");
+    const [first] = world.opens.inShare(SHARE);
+    assert.ok(first);
+    const others = Array.from({ length: 1998 }, () => Object.create(first) as typeof first);
+    for (const other of others) world.opens.enter(other);
+    const last = await open(world.client, "popular", { disposition: 1 });
+    is(await create(world.client, "popular", { disposition: 1 }), QUOTA_EXCEEDED);
+    await close(world.client, last);
+    is(await create(world.client, "popular", { disposition: 1 }), status.ok);
+    for (const other of others) world.opens.leave(other);
+    await close(world.client, handle);
+  });
 
   test("a lock that was waited for is had once, though several handles go at the same time", async () => {
     const [one, two] = [await client(), await client()];

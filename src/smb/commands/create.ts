@@ -1,5 +1,5 @@
 import type { ReadTx } from "../../engine/engine.ts";
-import { tickOf, type View } from "../../file/namespace.ts";
+import { ROOT, tickOf, type View } from "../../file/namespace.ts";
 import { type ShareTx, walk } from "../../file/tree.ts";
 import { isHeld, leaseAt } from "../../rules/lease.ts";
 import { DELETE, WRITE } from "../../rules/sharing.ts";
@@ -46,6 +46,9 @@ import { partOf, u8, u16, u32, u64 } from "../wire/layout.ts";
 const IMPERSONATION_MAX = 3;
 /** As many as Samba lets a client have. */
 const OPENS_MAX = 16_384;
+/** How often a file or directory may be open at once, and a root ("Scalability targets for Azure Files"). */
+const HANDLES_MAX = 2_000;
+const ROOT_HANDLES_MAX = 10_000;
 
 export const create = command({
   code: 0x0005,
@@ -169,6 +172,8 @@ async function existing(
   const isLive = view.at === undefined;
   if (disposition === "create") throw new SmbError("STATUS_OBJECT_NAME_COLLISION");
   if (isLive && opens.isDeletePending(identity)) throw new SmbError("STATUS_DELETE_PENDING");
+  const handlesMax = identity.file === ROOT ? ROOT_HANDLES_MAX : HANDLES_MAX;
+  if (isLive && opens.countOf(identity) >= handlesMax) throw new SmbError("STATUS_QUOTA_EXCEEDED");
   const overwrites = replaces(disposition);
   checkKind(node, options, overwrites);
   const granted = grantedFor(asked, node);

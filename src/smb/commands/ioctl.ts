@@ -1,6 +1,7 @@
 import { cleared } from "../../file/clearing.ts";
 import { stamped } from "../../file/node.ts";
 import { prepare, save } from "../../file/tree.ts";
+import { StorageError } from "../../rules/errors.ts";
 import { shareSnapshots } from "../../store/keys.ts";
 import { access } from "../access.ts";
 import { type Call, type CallWith, command } from "../command.ts";
@@ -10,6 +11,7 @@ import type { Open } from "../open.ts";
 import { breakReaders } from "../oplocks.ts";
 import { SMB_210, SMB_311 } from "../protection.ts";
 import { type NtStatus, ProtocolViolation, SmbError } from "../status.ts";
+import { statusOf } from "../storage-status.ts";
 import { fileTimeOf } from "../times.ts";
 import { layout, partOf, raw, u16, u32, u64 } from "../wire/layout.ts";
 import { bytesOf } from "./read.ts";
@@ -262,6 +264,7 @@ async function copyChunks(control: Control, open: FileOpen, reads: boolean): Pro
   } catch (error) {
     // What was copied before stays, and is told.
     if (error instanceof SmbError) return { status: error.status, output: told() };
+    if (error instanceof StorageError) return { status: statusOf(error.code), output: told() };
     throw error;
   }
   return { output: told() };
