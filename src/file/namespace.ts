@@ -108,17 +108,17 @@ async function* versions(
   { at = 0n }: View,
   { start, to }: { start: Buffer; to: Buffer },
 ): AsyncGenerator<Version> {
-  const now = rowsOf(
-    (from) => entries.walk(tx, [], { from, to, limit: BATCH }),
+  const now = rowsOf((page) => entries.walk(tx, [], { ...page, to }), {
     start,
-    entries.packed,
-  );
+    batch: BATCH,
+    packed: entries.packed,
+  });
   const end = asOld(to);
-  const old = rowsOf(
-    (from) => oldEntries.walk(tx, [], { from, to: end, limit: BATCH }),
-    asOld(start),
-    oldEntries.packed,
-  );
+  const old = rowsOf((page) => oldEntries.walk(tx, [], { ...page, to: end }), {
+    start: asOld(start),
+    batch: BATCH,
+    packed: oldEntries.packed,
+  });
   let a = await now.next();
   let b = await old.next();
   while (!a.done || !b.done) {
@@ -138,16 +138,19 @@ const before = (a: string, b: string): boolean =>
   Buffer.compare(Buffer.from(a, "utf8"), Buffer.from(b, "utf8")) < 0;
 
 /** Rows one after another, fetched a batch at a time. */
-async function* rowsOf<K extends readonly unknown[], V>(
-  walk: (from: Uint8Array) => Promise<Row<K, V>[]>,
-  start: Uint8Array,
-  packed: (key: K) => Buffer,
+export async function* rowsOf<K extends readonly unknown[], V>(
+  walk: (page: { readonly from: Uint8Array; readonly limit: number }) => Promise<Row<K, V>[]>,
+  {
+    start,
+    batch,
+    packed,
+  }: { readonly start: Uint8Array; readonly batch: number; readonly packed: (key: K) => Buffer },
 ): AsyncGenerator<Row<K, V>> {
   for (let from = start; ; ) {
-    const rows = await walk(from);
+    const rows = await walk({ from, limit: batch });
     yield* rows;
     const last = rows.at(-1);
-    if (last === undefined || rows.length < BATCH) return;
+    if (last === undefined || rows.length < batch) return;
     from = Buffer.concat([packed(last.key), Buffer.of(0)]);
   }
 }

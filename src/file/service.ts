@@ -1,13 +1,26 @@
+import { afterPrefix } from "../base/bytes.ts";
 import { httpDate, type Instant, tickText } from "../base/time.ts";
 import { element, escapeXml, XML_DECLARATION } from "../base/xml.ts";
 import type { ReadTx } from "../engine/engine.ts";
 import { readOperation, theService } from "../http/operation.ts";
 import { leaseAt, leaseProperties } from "../rules/lease.ts";
-import { echoed, includeOf, LAST, markerOf, markerText, pageSizeOf } from "../service/paging.ts";
+import {
+  echoed,
+  includeOf,
+  LAST,
+  type Marker,
+  markerOf,
+  markerText,
+  pageSizeOf,
+} from "../service/paging.ts";
 import { metadataXml } from "../service/resource.ts";
-import type { DeletedShareRecord, ShareSnapshotRecord } from "../store/file-records.ts";
+import type {
+  DeletedShareRecord,
+  ShareRecord,
+  ShareSnapshotRecord,
+} from "../store/file-records.ts";
 import { deletedShares, shareSnapshots, shares } from "../store/keys.ts";
-import { tickOf } from "./namespace.ts";
+import { rowsOf, tickOf } from "./namespace.ts";
 import { versionText } from "./share.ts";
 
 /** A share, a snapshot of one, or a deleted one; `at` orders those of one name. */
@@ -22,7 +35,7 @@ type Wanted = {
   readonly account: string;
   readonly prefix: string;
   readonly include: ReadonlySet<string>;
-  readonly from: { readonly name: string; readonly at: bigint };
+  readonly from: Marker;
 };
 
 export const listShares = readOperation({
@@ -53,54 +66,59 @@ export const listShares = readOperation({
 
 const BATCH = 100;
 
-/** Shares by name; of one name the deleted ones first, then the snapshots from the oldest, then the share. */
+const isBefore = (one: Marker, other: Marker): boolean =>
+  one.name < other.name || (one.name === other.name && one.at < other.at);
+
+/** Shares by name; of one name the deleted ones and the snapshots from the oldest, then the share. */
 async function* itemsOf(tx: ReadTx, wanted: Wanted): AsyncGenerator<Item> {
   const { account, prefix, include, from } = wanted;
-  const isFrom = ({ name, at }: Item) => name > from.name || (name === from.name && at >= from.at);
-  for (let start = from.name > prefix ? from.name : prefix; ; ) {
-    const first = shares.packed([account], start);
-    const live = await shares.walk(tx, [account], { from: first, limit: BATCH });
-    const end = live.length < BATCH ? undefined : live.at(-1)?.key[1];
-    const gone = include.has("deleted") ? await goneFrom(tx, account, start, end) : [];
-    const names = new Set([...gone.map(({ name }) => name), ...live.map(({ key }) => key[1])]);
-    for (const name of [...names].sort()) {
-      if (!name.startsWith(prefix)) return;
-      for (const item of gone) if (item.name === name && isFrom(item)) yield item;
-      const share = live.find(({ key }) => key[1] === name)?.value;
-      if (share === undefined) continue;
-      if (include.has("snapshots")) {
-        const taken = await shareSnapshots.walk(tx, [tickOf(share.id)], { limit: 1000 });
-        for (const { key, value } of taken) {
-          const item = { name, at: key[1], record: value };
-          if (isFrom(item)) yield item;
-        }
+  const start = from.name > prefix ? from.name : prefix;
+  const to = afterPrefix(shares.packed([account], prefix));
+  const living = rowsOf((page) => shares.walk(tx, [account], { ...page, to }), {
+    start: shares.packed([account], start),
+    batch: BATCH,
+    packed: shares.packed,
+  });
+  const gone = include.has("deleted") ? goneItems(tx, account, prefix, start) : noItems();
+  let dead = await gone.next();
+  for await (const { key, value: share } of living) {
+    const name = key[1];
+    const items: Item[] = include.has("snapshots") ? await snapshotItems(tx, name, share) : [];
+    items.push({ name, at: LAST, record: share });
+    for (const item of items) {
+      for (; !dead.done && isBefore(dead.value, item); dead = await gone.next()) {
+        if (!isBefore(dead.value, from)) yield dead.value;
       }
-      const item = { name, at: LAST, record: share };
-      if (isFrom(item)) yield item;
+      if (!isBefore(item, from)) yield item;
     }
-    if (end === undefined) return;
-    start = `${end}\u0001`; // names hold no control character, so this comes right behind
   }
+  for (; !dead.done; dead = await gone.next()) if (!isBefore(dead.value, from)) yield dead.value;
 }
 
-/** Deleted shares that can still be restored, from a name on up to another. */
-async function goneFrom(
+/** At most 200, and so few enough to be read together. */
+async function snapshotItems(tx: ReadTx, name: string, share: ShareRecord): Promise<Item[]> {
+  const taken = await shareSnapshots.walk(tx, [tickOf(share.id)], { limit: 1000 });
+  return taken.map(({ key, value }) => ({ name, at: key[1], record: value }));
+}
+
+async function* noItems(): AsyncGenerator<Item> {}
+
+/** Deleted shares that can still be restored, by name, those that were deleted earlier first. */
+async function* goneItems(
   tx: ReadTx,
   account: string,
+  prefix: string,
   start: string,
-  end: string | undefined,
-): Promise<Item[]> {
-  const found: Item[] = [];
-  for (let from = deletedShares.packed([account], start); ; ) {
-    const rows = await deletedShares.walk(tx, [account], { from, limit: BATCH });
-    for (const { key, value } of rows) {
-      if (end !== undefined && key[1] > end) return found;
-      if (value.expiresAt <= tx.now) continue;
-      found.push({ name: key[1], at: key[2], record: value.share, deleted: value });
-    }
-    const last = rows.at(-1);
-    if (last === undefined || rows.length < BATCH) return found;
-    from = Buffer.concat([deletedShares.packed(last.key), Buffer.of(0)]);
+): AsyncGenerator<Item> {
+  const to = afterPrefix(deletedShares.packed([account], prefix));
+  const rows = rowsOf((page) => deletedShares.walk(tx, [account], { ...page, to }), {
+    start: deletedShares.packed([account], start),
+    batch: BATCH,
+    packed: deletedShares.packed,
+  });
+  for await (const { key, value } of rows) {
+    if (value.expiresAt <= tx.now) continue;
+    yield { name: key[1], at: key[2], record: value.share, deleted: value };
   }
 }
 
