@@ -149,8 +149,11 @@ export const putMessage = writeOperation({
   allow: { sas: "a", resource: "o" },
   body: { kind: "whole", sizeMax: MESSAGE_XML_MAX },
   guard: { on: theMessages, conditions: "none", lease: "own" },
-  input: ({ query }, { bytes }) => ({ ...lifetimeOf(query), text: messageTextOf(bytes) }),
-  async apply({ tx, place: queue, found: { generation, count }, input, around }) {
+  input: ({ query, version }, { bytes }) => ({
+    ...lifetimeOf(query, version),
+    text: messageTextOf(bytes),
+  }),
+  async apply({ tx, request, place: queue, found: { generation, count }, input, around }) {
     const tick = tx.tick();
     const place = { visibleAt: tx.now + input.delayMs, tick };
     const record = {
@@ -162,6 +165,8 @@ export const putMessage = writeOperation({
     };
     placeMessage(tx, generation, { place, record });
     queueStates.put(tx, [queue.account, queue.name], { generation, count: count + 1 });
+    // Before this version nothing was told of it ("Put Message").
+    if (request.version < "2016-05-31") return { status: 201, headers: {} };
     return listReply(201, [putXml({ place, record })]);
   },
 });

@@ -17,6 +17,7 @@ import {
 
 const query = (text: string) => new Map(new URLSearchParams(text));
 const WEEK_MS = 604_800_000;
+const NEW = "2017-07-29";
 
 function isRefused(body: () => unknown, code: ErrorCode, details?: Record<string, string>): void {
   assert.throws(body, (error: unknown) => {
@@ -106,10 +107,19 @@ const lifetimes: [query: string, want: [delayMs: number, ttlMs: number] | ErrorC
 ];
 for (const [text, want] of lifetimes) {
   test(`lifetimeOf(): "${text}" gives ${want}`, () => {
-    if (typeof want === "string") return isRefused(() => lifetimeOf(query(text)), want);
-    assert.deepEqual(lifetimeOf(query(text)), { delayMs: want[0], ttlMs: want[1] });
+    if (typeof want === "string") return isRefused(() => lifetimeOf(query(text), NEW), want);
+    assert.deepEqual(lifetimeOf(query(text), NEW), { delayMs: want[0], ttlMs: want[1] });
   });
 }
+
+for (const ttl of ["-1", "604801", "0"]) {
+  test(`lifetimeOf(): messagettl=${ttl} is out of range before 2017-07-29`, () =>
+    isRefused(() => lifetimeOf(query(`messagettl=${ttl}`), "2017-04-17"), RANGE));
+}
+test("lifetimeOf(): a week is what a message lives, in every version", () => {
+  assert.equal(lifetimeOf(query(""), "2017-04-17").ttlMs, WEEK_MS);
+  assert.equal(lifetimeOf(query("messagettl=604800"), "2017-04-17").ttlMs, WEEK_MS);
+});
 
 test("a number out of range is told with its bounds", () =>
   isRefused(() => messageCountOf(query("numofmessages=40")), RANGE, {

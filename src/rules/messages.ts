@@ -1,5 +1,6 @@
 import type { Instant, Tick } from "../base/time.ts";
 import { invalidQuery, StorageError } from "./errors.ts";
+import type { ServiceVersion } from "./versions.ts";
 
 /** What Azure gives as the expiry of a message without one: the last second of the year 9999. */
 export const NEVER: Instant = 253_402_300_799_000;
@@ -48,10 +49,15 @@ export const retrievalMsOf = (query: Query): number =>
 /** How long a new message waits, and how long it lives; in milliseconds, NEVER if it has no end. */
 export type Lifetime = { readonly delayMs: number; readonly ttlMs: number };
 
-/** `visibilitytimeout` and `messagettl` of Put Message: what is said must be longer than the wait. */
-export function lifetimeOf(query: Query): Lifetime {
+/**
+ * `visibilitytimeout` and `messagettl` of Put Message: what is said must be longer than the wait. Before
+ * 2017-07-29 no message lived longer than a week.
+ */
+export function lifetimeOf(query: Query, version: ServiceVersion): Lifetime {
   const delay = numberOf(query, "visibilitytimeout", { min: 0, max: WEEK_SECONDS }) ?? 0;
-  const ttl = numberOf(query, "messagettl", { min: -TTL_MAX - 1, max: TTL_MAX });
+  const bounds =
+    version < "2017-07-29" ? { min: 1, max: WEEK_SECONDS } : { min: -TTL_MAX - 1, max: TTL_MAX };
+  const ttl = numberOf(query, "messagettl", bounds);
   if (ttl === undefined) return { delayMs: delay * SECOND_MS, ttlMs: WEEK_SECONDS * SECOND_MS };
   if (ttl === WITHOUT_END) return { delayMs: delay * SECOND_MS, ttlMs: NEVER };
   if (ttl < 1) {

@@ -46,6 +46,17 @@ function isAnswer(reply: RawReply, status: number, code?: string): void {
 }
 
 suite("Put Message", () => {
+  test("tells nothing, and lets no message live longer than a week, in versions that did not", async () => {
+    const queue = await fresh();
+    const put = (version: string, query: Record<string, string>) =>
+      raw(queue, "POST", { body: bodyOf("m"), query, headers: { "x-ms-version": version } });
+    const reply = await put("2015-12-11", {});
+    isAnswer(reply, 201);
+    assert.equal(reply.text, "");
+    isAnswer(await put("2017-04-17", { messagettl: "-1" }), 400, "OutOfRangeQueryParameterValue");
+    isAnswer(await put("2017-07-29", { messagettl: "-1" }), 201);
+  });
+
   test("answers with id, times and a receipt, and without the text", async () => {
     const reply = await raw(await fresh(), "POST", { body: bodyOf("hello") });
     isAnswer(reply, 201);
