@@ -88,8 +88,15 @@ const actions: readonly Action<unknown>[] = [
   action({
     name: "break",
     status: 202,
-    input: breakPeriodOf,
-    change: (lease, period, now) => broken(lease, period, now),
+    // Anybody may break a lease; only the File service has a header by which one means this lease and no other.
+    input: (request) => ({
+      period: breakPeriodOf(request),
+      id: request.service === "file" ? request.leaseId : undefined,
+    }),
+    change: (lease, { period, id }, now) =>
+      lease.state !== "available" && id !== undefined && id !== lease.id
+        ? "LeaseIdMismatchWithLeaseOperation"
+        : broken(lease, period, now),
     headers: (lease, now) => ({ "x-ms-lease-time": secondsLeft(lease, now) }),
   }),
 ];

@@ -29,6 +29,7 @@ import {
   SMALL_SIZE,
   viewOf,
 } from "./sparse-rows.ts";
+import { BrokenRecord } from "./subspace.ts";
 
 /** How many parts one step takes away, moves or shares. */
 const STEP_PARTS = 256;
@@ -195,7 +196,8 @@ export async function mergeWorn(
       if (++merges > MERGES_MAX) return worn.packed(key);
       const [rows, region] = key;
       await mergeRegion(options, rows, Number(region), isStopped).catch((error) => {
-        if (!(error instanceof CorruptFile)) throw error; // who reads it is told; here it is left alone
+        // Who reads it is told; here it is left alone.
+        if (!(error instanceof CorruptFile || error instanceof BrokenRecord)) throw error;
       });
       if (isStopped()) return worn.packed(key);
       await options.engine.write(async (tx) => {

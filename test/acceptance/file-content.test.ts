@@ -373,6 +373,8 @@ suite("Lease File", () => {
     answered(await files.ask(lease("renew", path, mine)), 400, "InvalidHeaderValue");
     const slowly = lease("break", path, { "x-ms-lease-break-period": "5" });
     answered(await files.ask(slowly), 400, "UnsupportedHeader");
+    const theirs = lease("break", path, { "x-ms-lease-id": other });
+    answered(await files.ask(theirs), 409, "LeaseIdMismatchWithLeaseOperation");
     const broken = answered(await files.ask(lease("break", path)), 202);
     assert.equal(broken.headers["x-ms-lease-time"], "0");
     answered(await files.ask(lease("release", path, mine)), 200);
