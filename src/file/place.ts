@@ -9,7 +9,7 @@ const HANDLES = ["listhandles", "forceclosehandles"];
  * are taken as a file's. The names are the share's and those on the way to the file.
  */
 export function filePlace(segments: readonly string[], query: ReadonlyMap<string, string>): Place {
-  const [share = "", ...rest] = segments;
+  const [share = "", ...rest] = stepsOf(segments);
   if (share === "" && rest.length === 0) return { level: "service", names: [] };
   const restype = query.get("restype");
   const onHandles = HANDLES.includes(query.get("comp") ?? "");
@@ -22,3 +22,9 @@ export function filePlace(segments: readonly string[], query: ReadonlyMap<string
   }
   return { level: isDirectory ? "directory" : "file", names: [share, ...path] };
 }
+
+/** No name holds a slash, so one that was encoded parts names as well: the SDK for Python sends `a%2Fb`. */
+export const stepsOf = (segments: readonly string[]): string[] =>
+  segments.some((segment) => segment.includes("/"))
+    ? segments.flatMap((segment) => segment.split("/"))
+    : [...segments];

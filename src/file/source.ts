@@ -3,6 +3,7 @@ import type { LocalSource, Request } from "../http/operation.ts";
 import { parseAddress } from "../http/parse.ts";
 import { invalidHeader, missingHeader, refuse } from "../rules/errors.ts";
 import { badPath, badShareName, withoutTrailingDots } from "../rules/file-names.ts";
+import { stepsOf } from "./place.ts";
 import { isTrue } from "./resource.ts";
 
 const URL_MAX = 2048;
@@ -22,7 +23,7 @@ function named(
   header: string,
   of: { account: string; parts: readonly string[]; snapshot: string | undefined },
 ): Source {
-  const [share = "", ...rest] = of.parts;
+  const [share = "", ...rest] = stepsOf(of.parts);
   const names = rest.at(-1) === "" ? rest.slice(0, -1) : rest;
   const keepsDots = isTrue(request, "x-ms-source-allow-trailing-dot");
   const path = keepsDots ? names : names.map(withoutTrailingDots);

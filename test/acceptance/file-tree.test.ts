@@ -21,6 +21,7 @@ import {
   startFiles,
 } from "./files.ts";
 import type { RawRequest } from "./raw.ts";
+import { exchange } from "./signed.ts";
 
 let files: FileServer;
 
@@ -127,6 +128,31 @@ suite("Get Directory Metadata, Set Directory Metadata, Set Directory Properties"
 });
 
 suite("Names", () => {
+  // As the SDK for Python does it with directories in directories.
+  test("a slash parts names also where it is encoded, in sources too", async () => {
+    const { server } = files;
+    const base = `/${server.account}${await root()}`;
+    const encoded = (method: string, path: string, query: string, headers: Fields = {}) =>
+      exchange(server, {
+        method,
+        target: `${base}/${path}?restype=directory${query}`,
+        headers: {
+          ...{ "x-ms-version": "2026-04-06", "x-ms-date": new Date().toUTCString() },
+          ...{ "content-length": "0", ...headers },
+        },
+      });
+    assert.equal((await encoded("PUT", "a", "")).status, 201);
+    assert.equal((await encoded("PUT", "a%2Fb", "")).status, 201);
+    assert.equal((await encoded("PUT", "a%2fb%2Fc", "")).status, 201);
+    assert.equal((await encoded("GET", "a/b/c", "")).status, 200);
+    const source = { "x-ms-file-rename-source": `${server.origin}${base}/a%2Fb%2Fc` };
+    assert.equal((await encoded("PUT", "a%2Fd", "&comp=rename", source)).status, 200);
+    const { text } = await encoded("GET", "a", "&comp=list");
+    assert.deepEqual(namesIn(text), ["b", "d"]);
+    const bad = await encoded("GET", "a%2F%2Fb", "");
+    assert.deepEqual([bad.status, bad.code], [400, "InvalidResourceName"]);
+  });
+
   test("are found in any case and keep their own", async () => {
     const path = await root();
     await files.ask(createDirectory(`${path}/Straße`));
