@@ -79,8 +79,7 @@ async function sourceFile(
   const share = await findShare(tx, source.account, source.share, source.snapshot);
   if (share === undefined) throw new StorageError("ShareNotFound");
   const { node } = await walk(tx, viewOf(share), source.path);
-  if (node === undefined) throw new StorageError("ResourceNotFound");
-  if (!isFile(node)) throw new StorageError("ResourceTypeMismatch");
+  if (node === undefined || !isFile(node)) throw new StorageError("ResourceNotFound");
   if (source.snapshot === undefined) enter(opens, share, node, "read");
   refusePending(node);
   return { share, file: node };

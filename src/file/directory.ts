@@ -7,7 +7,7 @@ import type { DirectoryRecord } from "../store/file-records.ts";
 import { hexOf } from "./namespace.ts";
 import { changedProperties, newProperties, stamped } from "./node.ts";
 import { isRestored, smbGivenOf, smbHeaders } from "./properties.ts";
-import { changing, theDirectory } from "./resource.ts";
+import { changing, theDirectory, theNewDirectory } from "./resource.ts";
 import { create, isInUse, prepare, remove, save, viewOf } from "./tree.ts";
 
 const encrypted = { "x-ms-request-server-encrypted": true };
@@ -16,7 +16,7 @@ export const createDirectory = createOperation({
   name: "Create Directory",
   match: { method: "PUT", on: "directory", restype: "directory" },
   allow: { sas: "cw", resource: "o" },
-  guard: { on: theDirectory("look"), conditions: "none", lease: "own" },
+  guard: { on: theNewDirectory, conditions: "none", lease: "own" },
   input(request) {
     const doing = isRestored(request) ? "restore" : "create";
     return { metadata: metadataOf(request), given: smbGivenOf(request, "directory", doing) };

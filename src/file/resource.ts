@@ -98,21 +98,12 @@ export type NodePlace = {
   readonly node: NodeRecord | undefined;
 };
 
-/** Follows the request's path, and sees that what is there may be used so beside all that is open. */
-export async function findNode(
-  tx: ReadTx,
-  request: Request,
-  { opens }: Surroundings,
-  use: RestUse,
-): Promise<NodePlace> {
+/** Follows the request's path. */
+async function placeOf(tx: ReadTx, request: Request): Promise<NodePlace> {
   const { account, names, snapshot } = request;
   const share = await findShare(tx, account, names[0] ?? "", snapshot);
   if (share === undefined) throw new StorageError("ShareNotFound");
-  const spot = await walk(tx, viewOf(share), pathIn(request));
-  if (spot.node !== undefined && snapshot === undefined) {
-    enter(opens, share, spot.node, use);
-  }
-  return { share, ...spot };
+  return { share, ...(await walk(tx, viewOf(share), pathIn(request))) };
 }
 
 /** A short open of a node: waits for what others keep to themselves, then refuses or lets it pass. */
@@ -134,17 +125,27 @@ const checkNode = (request: Request): void => {
   refuse(badPath(pathIn(request)));
 };
 
+/**
+ * What is of the other kind stands in the way of what is to be made; for all else it is not there: az looks for a
+ * directory first where it means a file, and takes any other answer for a failure.
+ */
 function target<R extends NodeRecord & Guarded>(
   use: RestUse,
   is: (node: NodeRecord) => node is R,
+  makes: boolean,
 ): Target<NodePlace, R> {
   return {
     check: checkNode,
-    async find(tx, request, around) {
-      const place = await findNode(tx, request, around, use);
-      const { node } = place;
+    async find(tx, request, { opens }) {
+      const place = await placeOf(tx, request);
+      const { share, node } = place;
       if (node === undefined) return { place, found: undefined };
-      if (!is(node)) throw new StorageError("ResourceTypeMismatch");
+      if (!is(node)) {
+        if (makes) throw new StorageError("ResourceTypeMismatch");
+        return { place, found: undefined };
+      }
+      // What is there may be used only so as it can be beside all that is open.
+      if (share.snapshot === undefined) enter(opens, share, node, use);
       return { place, found: node };
     },
     missing: "ResourceNotFound",
@@ -154,14 +155,22 @@ function target<R extends NodeRecord & Guarded>(
 }
 
 /** The file at the request's path, for an operation that uses it in this way. */
-export const theFile = (use: RestUse): Target<NodePlace, FileRecord> => target(use, isFile);
+export const theFile = (use: RestUse): Target<NodePlace, FileRecord> =>
+  target(use, isFile, use === "replace");
 
 export const theDirectory = (use: RestUse): Target<NodePlace, DirectoryRecord> =>
-  target(use, isDirectory);
+  target(use, isDirectory, false);
+
+/** The place of a directory that is to be made. */
+export const theNewDirectory: Target<NodePlace, DirectoryRecord> = target(
+  "look",
+  isDirectory,
+  true,
+);
 
 /** The file or directory at the request's path. */
 export const theNode = (use: RestUse): Target<NodePlace, NodeRecord> =>
-  target(use, (node): node is NodeRecord => node !== undefined);
+  target(use, (node): node is NodeRecord => node !== undefined, false);
 
 /** What tree.ts needs of a call that changes a share. */
 // biome-ignore lint/suspicious/noExplicitAny: the input and the record of the call do not matter here

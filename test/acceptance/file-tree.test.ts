@@ -86,8 +86,10 @@ suite("Create Directory, Get Directory Properties, Delete Directory", () => {
     answered(await files.ask(createDirectory(`${path}/file`)), 409, "ResourceTypeMismatch");
     answered(await files.ask(createFile(`${path}/dir`, 1)), 409, "ResourceTypeMismatch");
     answered(await files.ask(createDirectory(`${path}/dir`)), 409, "ResourceAlreadyExists");
-    answered(await get(`${path}/dir`), 409, "ResourceTypeMismatch");
-    answered(await remove(`${path}/file`, onDirectory()), 409, "ResourceTypeMismatch");
+    answered(await get(`${path}/dir`), 404, "ResourceNotFound");
+    answered(await get(`${path}/file`, onDirectory()), 404, "ResourceNotFound");
+    answered(await remove(`${path}/file`, onDirectory()), 404, "ResourceNotFound");
+    answered(await remove(`${path}/dir`), 404, "ResourceNotFound");
   });
 
   test("a slash at the end of a directory's path means nothing, of a file's it is refused", async () => {

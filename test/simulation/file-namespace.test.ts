@@ -119,8 +119,7 @@ class Run {
     const text = String.fromCharCode(97 + this.random.below(26)).repeat(1 + this.random.below(600));
     let want: string | number = 201;
     if (typeof found === "string") want = found;
-    else if (found.there === undefined) want = "ResourceNotFound";
-    else if (found.there.kind === "directory") want = "ResourceTypeMismatch";
+    else if (found.there?.kind !== "file") want = "ResourceNotFound";
     else if (start + text.length > found.there.content.length) want = "InvalidRange";
     else {
       const { content } = found.there;
@@ -137,8 +136,7 @@ class Run {
     const kind = this.random.chance(50) ? "file" : "directory";
     let want: string | number = 202;
     if (typeof found === "string") want = found;
-    else if (found.there === undefined) want = "ResourceNotFound";
-    else if (found.there.kind !== kind) want = "ResourceTypeMismatch";
+    else if (found.there?.kind !== kind) want = "ResourceNotFound";
     else if (found.there.kind === "directory" && found.there.children.size > 0) {
       want = "DirectoryNotEmpty";
     } else found.parent.children.delete(folded(path.at(-1) ?? ""));
