@@ -18,6 +18,17 @@ const rows: [pattern: string, name: string, want: boolean][] = [
   // DOS's own: a star that stops at the last dot, a question mark that may be nothing, a dot that may be the end.
   ["<.c", "a.b.c", true],
   ["<.c", "a.b.d", false],
+  // Windows asks so for "*.": what has no dot.
+  ["<", "a", true],
+  ["<", "a.b", false],
+  ["<", "a.b.c", false],
+  ["a<", "abc", true],
+  ["a<", "ab.c", false],
+  ["a.<", "a.bc", true],
+  ["a<c.d", "abc.d", true],
+  ["a<c.d", "ac.d", true],
+  ['a<"<', "ab.c.d", true],
+  ['a<"<', "ab", true],
   ["a>", "a", true],
   ["a>", "ab", true],
   ["a>", "abc", false],

@@ -14,7 +14,7 @@ export function matcher(pattern: string): (name: string) => boolean {
 /** Keeps the set of places in the pattern that the name so far can lead to, so that no pattern takes long. */
 function isMatch(steps: readonly string[], name: readonly string[]): boolean {
   const lastDot = name.lastIndexOf(".");
-  let places = closed(steps, new Set([0]), name, 0, lastDot);
+  let places = closed(steps, new Set([0]), name, 0);
   for (let at = 0; at < name.length; at++) {
     const next = new Set<number>();
     for (const place of places) {
@@ -22,16 +22,13 @@ function isMatch(steps: readonly string[], name: readonly string[]): boolean {
       const char = name[at];
       if (step === undefined) continue;
       if (step === "*" || (step === "<" && at !== lastDot)) next.add(place);
-      if (step === "<" && at === lastDot) {
-        next.add(place);
-        next.add(place + 1);
-      }
+      if (step === "<" && at === lastDot) next.add(place + 1);
       if (step === "?" || (step === ">" && char !== ".") || (step === '"' && char === ".")) {
         next.add(place + 1);
       }
       if (step === char) next.add(place + 1);
     }
-    places = closed(steps, next, name, at + 1, lastDot);
+    places = closed(steps, next, name, at + 1);
     if (places.size === 0) return false;
   }
   return places.has(steps.length);
@@ -43,14 +40,13 @@ function closed(
   places: Set<number>,
   name: readonly string[],
   at: number,
-  lastDot: number,
 ): Set<number> {
   for (const place of places) {
     const step = steps[place];
     const isEnd = at >= name.length;
     const isNothing =
       step === "*" ||
-      (step === "<" && (isEnd || at > lastDot || name[at] === ".")) ||
+      step === "<" ||
       (step === ">" && (isEnd || name[at] === ".")) ||
       (step === '"' && isEnd);
     if (isNothing) places.add(place + 1);
