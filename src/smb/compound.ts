@@ -23,6 +23,7 @@ const SESSION_SETUP = 1;
 const CREATE = 5;
 const CANCEL = 12;
 const ECHO = 13;
+const SET_INFO = 17;
 const CREDIT_SIZE = 65536;
 const PENDING_MAX = 512;
 const NO_ID = 0xffff_ffff_ffff_ffffn;
@@ -65,6 +66,8 @@ type Current = {
   readonly isLast: boolean;
   session: Session | undefined;
   asyncId: bigint | undefined;
+  /** By which number it waits, if its client is not told of that. */
+  quietId: bigint | undefined;
 };
 
 /**
@@ -94,6 +97,7 @@ class Compound {
         isLast: true,
         session: undefined,
         asyncId: undefined,
+        quietId: undefined,
       },
       reply,
     );
@@ -106,7 +110,8 @@ class Compound {
     try {
       for (const [index, part] of parts.entries()) {
         const isLast = index === parts.length - 1;
-        const current: Current = { part, isLast, session: undefined, asyncId: undefined };
+        const waits = { asyncId: undefined, quietId: undefined };
+        const current: Current = { part, isLast, session: undefined, ...waits };
         if (part.header.command === CANCEL) {
           this.#cancel(part);
           continue;
@@ -199,8 +204,9 @@ class Compound {
       command.needs === "open"
         ? this.#openFor(request as FileIdFields, { session, tree, chain, isRelated })
         : undefined;
-    if (open !== undefined) chain.file = open.handle;
-    if (open?.kind === "file") open.isUsed = true;
+    const file = open ?? namedIn(request, session);
+    if (file !== undefined) chain.file = file.handle;
+    if (file?.kind === "file") file.isUsed = true;
     const { around } = this.#connection;
     const call: Call = {
       around,
@@ -324,9 +330,16 @@ class Compound {
       connection.pending.set(current.asyncId, pending);
       return;
     }
-    // Only the last of a compound waits, or an open (MS-SMB2 3.3.5.2.7).
-    if (!current.isLast && header.command !== CREATE) throw new SmbError("STATUS_INTERNAL_ERROR");
     if (connection.pending.size >= PENDING_MAX) throw new SmbError("STATUS_INSUFFICIENT_RESOURCES");
+    if (!current.isLast && header.command === SET_INFO) {
+      // A rename amid its open and its close, as Linux sends it: others are given the time to let go of the
+      // file, which is limited, and the answers stay together.
+      current.quietId ??= connection.nextAsyncId();
+      connection.pending.set(current.quietId, pending);
+      return;
+    }
+    // Only the last of a compound is told to wait, or an open (MS-SMB2 3.3.5.2.7).
+    if (!current.isLast && header.command !== CREATE) throw new SmbError("STATUS_INTERNAL_ERROR");
     this.#flush();
     current.asyncId = connection.nextAsyncId();
     connection.pending.set(current.asyncId, pending);
@@ -346,8 +359,8 @@ class Compound {
     const isPaid = current.asyncId !== undefined && !isInterim;
     const asked = isEarly || negotiated === undefined ? 1 : header.creditRequest;
     const granted = isPaid ? 0 : credits.grant(asked);
-    if (current.asyncId !== undefined && !isInterim)
-      this.#connection.pending.delete(current.asyncId);
+    const waited = current.asyncId ?? current.quietId;
+    if (waited !== undefined && !isInterim) this.#connection.pending.delete(waited);
     const session = reply.session ?? current.session;
     const isSigned =
       reply.isSigned === true || (header.flags & FLAG_SIGNED) !== 0 || session?.isSigningRequired;
@@ -380,6 +393,13 @@ class Compound {
     const sealer = this.#sealedBy?.sealer;
     this.#connection.send(sealer === undefined ? parts : sealer.seal(parts));
   }
+}
+
+/** The open that a request may name without needing one, as controls do: related ones that follow mean it, too. */
+function namedIn(request: Partial<FileIdFields>, session: Session | undefined): Open | undefined {
+  const { filePersistent, fileVolatile } = request;
+  if (fileVolatile === undefined || fileVolatile !== filePersistent) return undefined;
+  return session?.opens.get(fileVolatile);
 }
 
 /** One answer as it goes out, filled up to eight bytes unless it is the last one, and signed if it must be. */

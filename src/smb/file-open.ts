@@ -73,6 +73,8 @@ export class FileOpen implements OpenFile {
   locks: readonly RangeLock[] = [];
   holding: Holding | undefined;
   deletesOnClose: boolean;
+  /** Whether it was made so. */
+  readonly wasToDelete: boolean;
   /** The mark that its file is to be deleted, while it is being set: what ends it, a close too, comes after it. */
   marking: Promise<void> | undefined;
   /** Undefined while a durable open waits for its client to come back. */
@@ -119,6 +121,7 @@ export class FileOpen implements OpenFile {
     this.access = rightsOf(made.granted);
     this.shares = made.shares;
     this.deletesOnClose = made.deletesOnClose;
+    this.wasToDelete = made.deletesOnClose;
     this.isWriteThrough = made.isWriteThrough;
     this.isNew = made.isNew;
     this.isDirty = made.isNew;

@@ -1,4 +1,4 @@
-import { tickOf } from "../file/namespace.ts";
+import { ROOT, tickOf } from "../file/namespace.ts";
 import { DIRECTORY } from "../rules/smb-properties.ts";
 import type { NodeRecord } from "../store/file-records.ts";
 import { fileTimeOf } from "./times.ts";
@@ -11,6 +11,12 @@ export function attributesOf({ attributes, kind }: NodeRecord): number {
   const bits = kind === "directory" ? attributes | DIRECTORY : attributes;
   return bits === 0 ? NORMAL : bits;
 }
+
+/** No client takes 0 for a file's number: it stands for having none (MS-FSCC 2.1.9). No file has that of the root. */
+const ROOT_NUMBER = 1n;
+
+/** The number that clients know a file or directory by, on Linux as its inode. */
+export const numberOf = (file: bigint): bigint => (file === ROOT ? ROOT_NUMBER : file);
 
 /** The room a file takes, or has been promised, in whole clusters. */
 export function allocationOf(node: NodeRecord, promised = 0): number {

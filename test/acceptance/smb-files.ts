@@ -175,12 +175,7 @@ export function lock(
   return client.begin(commands.lock, body);
 }
 
-export function setInfo(
-  client: SmbClient,
-  handle: Handle,
-  infoClass: number,
-  data: Buffer,
-): Promise<Answer> {
+export function setInfoBody(handle: Handle, infoClass: number, data: Buffer): Buffer {
   const body = Buffer.alloc(32);
   body.writeUInt16LE(33, 0);
   body[2] = 1;
@@ -188,24 +183,33 @@ export function setInfo(
   body.writeUInt32LE(data.length, 4);
   body.writeUInt16LE(64 + 32, 8);
   handle.copy(body, 16);
-  return client.request(commands.setInfo, Buffer.concat([body, data]));
+  return Buffer.concat([body, data]);
 }
+
+export const setInfo = (
+  client: SmbClient,
+  handle: Handle,
+  infoClass: number,
+  data: Buffer,
+): Promise<Answer> => client.request(commands.setInfo, setInfoBody(handle, infoClass, data));
 
 export const setDelete = (client: SmbClient, handle: Handle, deletes: boolean): Promise<Answer> =>
   setInfo(client, handle, 13, Buffer.of(deletes ? 1 : 0));
 
-export function rename(
-  client: SmbClient,
-  handle: Handle,
-  name: string,
-  replaces = false,
-): Promise<Answer> {
+export function renameBody(handle: Handle, name: string, replaces = false): Buffer {
   const bytes = utf16(name);
   const head = Buffer.alloc(20);
   head[0] = replaces ? 1 : 0;
   head.writeUInt32LE(bytes.length, 16);
-  return setInfo(client, handle, 10, Buffer.concat([head, bytes]));
+  return setInfoBody(handle, 10, Buffer.concat([head, bytes]));
 }
+
+export const rename = (
+  client: SmbClient,
+  handle: Handle,
+  name: string,
+  replaces = false,
+): Promise<Answer> => client.request(commands.setInfo, renameBody(handle, name, replaces));
 
 export function setAttributes(
   client: SmbClient,
@@ -294,16 +298,11 @@ export function changesOf(answer: Answer): [action: number, path: string][] {
   }
 }
 
-export function ioctl(
-  client: SmbClient,
+export function ioctlBody(
   handle: Handle,
   code: number,
-  {
-    input = Buffer.alloc(0),
-    room = 65536,
-    ...more
-  }: { input?: Buffer; room?: number } & RequestOptions = {},
-): Promise<Answer> {
+  { input = Buffer.alloc(0), room = 65536 }: { input?: Buffer; room?: number } = {},
+): Buffer {
   const body = Buffer.alloc(56);
   body.writeUInt16LE(57, 0);
   body.writeUInt32LE(code, 4);
@@ -312,8 +311,23 @@ export function ioctl(
   body.writeUInt32LE(input.length, 28);
   body.writeUInt32LE(room, 44);
   body.writeUInt32LE(1, 48);
-  return client.request(commands.ioctl, Buffer.concat([body, input]), more);
+  return Buffer.concat([body, input]);
 }
+
+export const ioctl = (
+  client: SmbClient,
+  handle: Handle,
+  code: number,
+  { input, room, ...more }: { input?: Buffer; room?: number } & RequestOptions = {},
+): Promise<Answer> =>
+  client.request(
+    commands.ioctl,
+    ioctlBody(handle, code, {
+      ...(input === undefined ? {} : { input }),
+      ...(room === undefined ? {} : { room }),
+    }),
+    more,
+  );
 
 /** The output of an answer to IOCTL. */
 export const outputOf = ({ message, body }: Answer): Buffer =>

@@ -1,5 +1,8 @@
+import type { NodeRecord } from "../../store/file-records.ts";
 import { command } from "../command.ts";
+import type { FileOpen } from "../file-open.ts";
 import { allocationOf, attributesOf, timesOf } from "../node-facts.ts";
+import { SmbError } from "../status.ts";
 import { layout, u16, u32, u64 } from "../wire/layout.ts";
 
 const POSTQUERY = 1;
@@ -17,6 +20,16 @@ const answerLayout = layout({
   attributes: u32,
 });
 
+/** What is told of a file as it is closed: nothing, if it is gone; the open is closed then all the same. */
+async function nodeOf(open: FileOpen): Promise<NodeRecord | undefined> {
+  try {
+    return await open.read((tx) => open.node(tx));
+  } catch (error) {
+    if (error instanceof SmbError) return undefined;
+    throw error;
+  }
+}
+
 export const close = command({
   code: 0x0006,
   name: "CLOSE",
@@ -32,7 +45,7 @@ export const close = command({
   async handle({ open }, { flags }) {
     if (open.kind === "file") await open.marking;
     const isAsked = (flags & POSTQUERY) !== 0 && open.kind === "file";
-    const node = isAsked ? await open.read((tx) => open.node(tx)) : undefined;
+    const node = isAsked ? await nodeOf(open) : undefined;
     await open.close("closed");
     const facts =
       node === undefined

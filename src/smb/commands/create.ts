@@ -13,6 +13,7 @@ import {
   type Asked,
   type Attempt,
   type CreateCall,
+  DIRECTORY_FILE,
   dispositions,
   makes,
   OPENED,
@@ -89,7 +90,7 @@ export const create = command({
     checkMasks(request);
     if (contexts.hasAttributes) throw new SmbError("STATUS_EAS_NOT_SUPPORTED");
     const isOld = connection.negotiated?.dialect === SMB_202;
-    const path = pathOf(name);
+    const path = pathOf(withoutEnd(name, request.options));
     const asked: Asked = {
       call,
       place: tree.share,
@@ -107,6 +108,12 @@ export const create = command({
     return replyOf(asked, await madeOnce(asked, () => openedAfterAll(asked)));
   },
 });
+
+/** A directory's name may end as if another one followed (MS-FSA 2.1.5.1). */
+const withoutEnd = (name: string, options: number): string =>
+  (options & DIRECTORY_FILE) !== 0 && name.length > 1 && name.endsWith("\\")
+    ? name.slice(0, -1)
+    : name;
 
 /** Tries until nothing is left that others must give up first. */
 async function openedAfterAll(asked: Asked): Promise<Opened> {

@@ -163,7 +163,8 @@ function openOf(
   }: Call & { session: { opens: Map<bigint, Open> } | undefined },
   { filePersistent, fileVolatile }: { filePersistent: bigint; fileVolatile: bigint },
 ): Open {
-  const isRelated = filePersistent === NO_ID && fileVolatile === NO_ID;
+  if (filePersistent !== fileVolatile) throw new SmbError("STATUS_FILE_CLOSED");
+  const isRelated = fileVolatile === NO_ID;
   if (isRelated && failed !== undefined) throw new SmbError(failed);
   const handle = isRelated && relatedFile !== undefined ? relatedFile : fileVolatile;
   const open = session?.opens.get(handle);

@@ -37,6 +37,7 @@ export const lock = command({
     const { open, message } = call;
     if (lockCount === 0 || lockCount > LOCKS_MAX) throw new SmbError("STATUS_INVALID_PARAMETER");
     if (open.kind !== "file") throw new SmbError("STATUS_FILE_CLOSED");
+    if (open.isDirectory) throw new SmbError("STATUS_INVALID_PARAMETER");
     const elements = Array.from({ length: lockCount }, (_, i): Element => {
       const { offset, length, flags } = elementLayout.read(
         message,

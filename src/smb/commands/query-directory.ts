@@ -2,7 +2,7 @@ import { tickOf } from "../../file/namespace.ts";
 import { access } from "../access.ts";
 import { type CallWith, command } from "../command.ts";
 import type { FileOpen } from "../file-open.ts";
-import { allocationOf, attributesOf, timesOf } from "../node-facts.ts";
+import { allocationOf, attributesOf, numberOf, timesOf } from "../node-facts.ts";
 import { type Found, Search } from "../search.ts";
 import { SmbError } from "../status.ts";
 import { layout, partOf, u8, u16, u32, u64 } from "../wire/layout.ts";
@@ -34,6 +34,7 @@ const shortFields = {
   shortName2: u64,
   shortName3: u64,
 };
+const longIdFields = { eaSize: u32, reparseTag: u32, fileId: u64, fileIdHigh: u64 };
 const entryLayouts = new Map([
   [0x01, layout(headFields)],
   [0x02, layout({ ...headFields, eaSize: u32 })],
@@ -41,7 +42,8 @@ const entryLayouts = new Map([
   [0x0c, layout({ next: u32, index: u32, nameLength: u32 })],
   [0x25, layout({ ...headFields, eaSize: u32, ...shortFields, reserved2: u16, fileId: u64 })],
   [0x26, layout({ ...headFields, eaSize: u32, reserved1: u32, fileId: u64 })],
-  [0x3c, layout({ ...headFields, eaSize: u32, reparseTag: u32, fileId: u64, fileIdHigh: u64 })],
+  [0x3c, layout({ ...headFields, ...longIdFields })],
+  [0x3f, layout({ ...headFields, ...longIdFields, ...shortFields })],
 ]);
 
 export const queryDirectory = command({
@@ -141,7 +143,7 @@ async function filled(
       allocationSize: BigInt(allocationOf(node)),
       attributes: attributesOf(node),
       nameLength: bytes.length,
-      fileId: tickOf(node.id),
+      fileId: numberOf(tickOf(node.id)),
     } as Parameters<typeof entry.bytes>[0]);
     entries.push(Buffer.concat([fixed, bytes]));
     size = start + entry.size + bytes.length;

@@ -8,7 +8,7 @@ import { access } from "../access.ts";
 import type { Around } from "../around.ts";
 import { command } from "../command.ts";
 import { type FileOpen, shareAt } from "../file-open.ts";
-import { allocationOf, attributesOf, timesOf } from "../node-facts.ts";
+import { allocationOf, attributesOf, numberOf, timesOf } from "../node-facts.ts";
 import { SMB_311 } from "../protection.ts";
 import { descriptorParts } from "../security.ts";
 import { type NtStatus, SmbError } from "../status.ts";
@@ -50,6 +50,7 @@ const one32 = layout({ value: u32 });
 const one64 = layout({ value: u64 });
 const attributeTag = layout({ attributes: u32, tag: u32 });
 const compression = layout({ size: u64, format: u16, shifts: u32, reserved: u16 });
+const fileId = layout({ volume: u64, file: u64, fileHigh: u64 });
 const stream = layout({ next: u32, nameLength: u32, size: u64, allocation: u64 });
 
 type Seen = {
@@ -99,7 +100,7 @@ const NOT_THERE = (status: NtStatus): InfoRow => ({
 const fileRows = new Map<number, InfoRow>([
   [4, { least: 40, needs: READ_ATTRIBUTES, bytes: basicBytes }],
   [5, { least: 24, bytes: standardBytes }],
-  [6, { least: 8, bytes: ({ open }) => one64.bytes({ value: open.file }) }],
+  [6, { least: 8, bytes: ({ open }) => one64.bytes({ value: numberOf(open.file) }) }],
   [7, { least: 4, bytes: () => one32.bytes({}) }],
   [8, { least: 4, bytes: ({ open }) => one32.bytes({ value: open.granted }) }],
   [14, { least: 8, bytes: ({ open }) => one64.bytes({ value: open.position }) }],
@@ -116,7 +117,7 @@ const fileRows = new Map<number, InfoRow>([
         return Buffer.concat([
           basicBytes(seen),
           standardBytes(seen),
-          one64.bytes({ value: open.file }),
+          one64.bytes({ value: numberOf(open.file) }),
           one32.bytes({}),
           one32.bytes({ value: open.granted }),
           one64.bytes({ value: open.position }),
@@ -172,6 +173,13 @@ const fileRows = new Map<number, InfoRow>([
         if (!seen.isNewest) throw new SmbError("STATUS_NOT_SUPPORTED");
         return nameBytes(seen, "");
       },
+    },
+  ],
+  [
+    59,
+    {
+      least: 24,
+      bytes: ({ open }) => fileId.bytes({ volume: open.share, file: numberOf(open.file) }),
     },
   ],
 ]);
@@ -316,7 +324,7 @@ export const queryInfo = command({
     if (outputLength > (connection.negotiated?.sizeMax ?? 0)) {
       throw new SmbError("STATUS_INVALID_PARAMETER");
     }
-    if (open.kind === "pipe") return pipeInfo(infoType, infoClass);
+    if (open.kind === "pipe") return pipeInfo(infoType, infoClass, outputLength);
     if (infoType === SECURITY) return securityInfo(open, additional, outputLength);
     if (infoType !== FILE && infoType !== FILE_SYSTEM) throw new SmbError("STATUS_NOT_SUPPORTED");
     const row = (infoType === FILE ? fileRows : fsRows).get(infoClass);
@@ -343,8 +351,9 @@ function infoReply(bytes: Buffer, room: number) {
   return { status, body: [head, told] };
 }
 
-function pipeInfo(infoType: number, infoClass: number) {
+function pipeInfo(infoType: number, infoClass: number, room: number) {
   if (infoType !== FILE || infoClass !== 5) throw new SmbError("STATUS_NOT_SUPPORTED");
+  if (room < standard.size) throw new SmbError("STATUS_INFO_LENGTH_MISMATCH");
   return infoReply(standard.bytes({ allocationSize: 4096n, links: 1, deletePending: 1 }), 24);
 }
 

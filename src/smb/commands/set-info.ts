@@ -2,7 +2,6 @@ import { refusePending } from "../../file/file.ts";
 import { hexOf, ROOT, tickOf } from "../../file/namespace.ts";
 import { keepPermission, stamped } from "../../file/node.ts";
 import {
-  isInUse,
   isWithin,
   move,
   prepare,
@@ -21,6 +20,7 @@ import { entries } from "../../store/keys.ts";
 import { access } from "../access.ts";
 import { type CallWith, command } from "../command.ts";
 import { endWatches, type FileOpen } from "../file-open.ts";
+import { HOLD_HANDLE } from "../holdings.ts";
 import { mayTouch } from "../lock-waiters.ts";
 import { breakHandles, breakReaders } from "../oplocks.ts";
 import { pathOf } from "../paths.ts";
@@ -68,7 +68,7 @@ const rows = new Map<number, SetRow>([
       },
     },
   ],
-  [13, { least: 1, set: (call, data) => setDisposition(call, (data[0] ?? 0) !== 0) }],
+  [13, { least: 1, set: (call, data) => setDisposition(call, { deletes: data[0] !== 0 }) }],
   [14, { least: 8, set: setPosition }],
   [
     15,
@@ -83,7 +83,7 @@ const rows = new Map<number, SetRow>([
   [19, { least: 8, set: setAllocation }],
   [20, { least: 8, set: (call, data) => setEnd(call, data.readBigUInt64LE()) }],
   [39, { least: 8, set: async (call) => call.open.need(access.writeData) }],
-  [64, { least: 4, set: (call, data) => setDisposition(call, (data.readUInt32LE() & 1) !== 0) }],
+  [64, { least: 4, set: (call, data) => setDispositionByFlags(call, data.readUInt32LE()) }],
 ]);
 
 export const setInfo = command({
@@ -186,6 +186,7 @@ async function setAllocation(call: SetCall, data: Buffer): Promise<void> {
   const { open } = call;
   const size = data.readBigUInt64LE();
   open.need(access.writeData);
+  if (size > 0x7fff_ffff_ffff_ffffn) throw new SmbError("STATUS_INVALID_PARAMETER");
   if (size > BigInt(FILE_SIZE_MAX)) throw new SmbError("STATUS_DISK_FULL");
   const { size: end } = await open.read((tx) => open.fileRecord(tx));
   if (size < BigInt(end)) await setEnd(call, size);
@@ -213,8 +214,37 @@ async function setEnd({ open, around }: SetCall, size: bigint): Promise<void> {
   breakReaders(around, open);
 }
 
+// How a file is to be deleted (MS-FSCC 2.4.12).
+const DELETES = 0x1;
+const AT_ONCE = 0x2;
+const IMAGE_CHECKED = 0x4;
+const ON_CLOSE = 0x8;
+const READ_ONLY_TOO = 0x10;
+const DISPOSITIONS = DELETES | AT_ONCE | IMAGE_CHECKED | ON_CLOSE | READ_ONLY_TOO;
+
+/** The newer form. Names do not go before the last close, nor does the file system say they do: clients try without. */
+async function setDispositionByFlags(call: SetCall, flags: number): Promise<void> {
+  const { open } = call;
+  const deletes = (flags & DELETES) !== 0;
+  if ((flags & ~DISPOSITIONS) !== 0) throw new SmbError("STATUS_INVALID_PARAMETER");
+  if ((flags & AT_ONCE) !== 0) throw new SmbError("STATUS_NOT_SUPPORTED");
+  if ((flags & ON_CLOSE) !== 0) {
+    open.need(access.delete);
+    // Only what an open was made with can be changed so.
+    if (!open.wasToDelete) throw new SmbError("STATUS_NOT_SUPPORTED");
+    open.deletesOnClose = deletes;
+    return;
+  }
+  await setDisposition(call, { deletes, readOnlyToo: (flags & READ_ONLY_TOO) !== 0 });
+}
+
+type Disposition = { readonly deletes: boolean; readonly readOnlyToo?: boolean };
+
 /** Marks a file to be deleted with its last close, or takes the mark off. */
-async function setDisposition(call: SetCall, deletes: boolean): Promise<void> {
+async function setDisposition(
+  call: SetCall,
+  { deletes, readOnlyToo = false }: Disposition,
+): Promise<void> {
   const { open, around } = call;
   open.need(access.delete);
   if (open.file === ROOT) throw new SmbError("STATUS_CANNOT_DELETE");
@@ -227,7 +257,8 @@ async function setDisposition(call: SetCall, deletes: boolean): Promise<void> {
   if (wait !== undefined) await waitedFor(call, wait);
   const marking = open.read(async (tx) => {
     const node = await open.node(tx);
-    if ((node.attributes & READ_ONLY) !== 0) throw new SmbError("STATUS_CANNOT_DELETE");
+    const isKept = (node.attributes & READ_ONLY) !== 0 && !readOnlyToo;
+    if (isKept) throw new SmbError("STATUS_CANNOT_DELETE");
     if (node.kind === "directory") {
       const [child] = await entries.walk(tx, [open.share, open.file], { limit: 1 });
       if (child !== undefined) throw new SmbError("STATUS_DIRECTORY_NOT_EMPTY");
@@ -281,15 +312,15 @@ async function renamed(
   if (node.kind === "directory") {
     if (await isWithin(tx, view, parent, tickOf(node.id)))
       throw new SmbError("STATUS_ACCESS_DENIED");
-    const isBusy = await isInUseBelow(change, open, node);
-    if (isBusy) throw new SmbError("STATUS_ACCESS_DENIED");
+    const wait = await emptied(around, () => opensBelow(change, open, node));
+    if (wait !== undefined) return wait;
   }
   const from = tickOf(node.parent);
   if (opens.conflicts({ share: share.id, file: parent }, TARGET_USE).length > 0) {
     throw new SmbError("STATUS_SHARING_VIOLATION");
   }
   if (there !== undefined && there.id !== node.id) {
-    const wait = await makeWay({ around, change, there, replaces });
+    const wait = await makeWay({ around, change, node, there, replaces });
     if (wait !== undefined) return wait;
   }
   if (from === parent && node.name === name) return undefined;
@@ -300,45 +331,62 @@ async function renamed(
   return undefined;
 }
 
-/** Whether anybody has something open below a directory; the directory's own opens do not count. */
-async function isInUseBelow(change: ShareTx, open: FileOpen, node: NodeRecord): Promise<boolean> {
-  const { tx, share, opens } = change;
-  const below = opens.inShare(share.id).filter(({ file }) => file !== open.file);
-  if (below.length === 0) return false;
-  const others = { inShare: () => below } as unknown as typeof opens;
-  return isInUse(tx, others, viewOf(share), node);
+/** What is open below a directory; the directory's own opens do not count. */
+async function opensBelow(
+  { tx, share, opens }: ShareTx,
+  { file }: FileOpen,
+  node: NodeRecord,
+): Promise<FileOpen[]> {
+  const below: FileOpen[] = [];
+  for (const open of opens.inShare(share.id) as FileOpen[]) {
+    if (open.file === file) continue;
+    if (await isWithin(tx, viewOf(share), open.file, tickOf(node.id))) below.push(open);
+  }
+  return below;
+}
+
+/** Asks for all that clients only keep open for later, and refuses if something is open even so. */
+async function emptied(
+  around: SetCall["around"],
+  holders: () => FileOpen[] | Promise<FileOpen[]>,
+): Promise<Wait | undefined> {
+  const found = await holders();
+  if (found.length === 0) return undefined;
+  const held = new Set(found.flatMap(({ holding }) => holding ?? []));
+  const waits = [...held].flatMap((holding) => {
+    if ((holding.state & HOLD_HANDLE) === 0) return [];
+    return around.holdings.break(holding, holding.state & ~HOLD_HANDLE) ?? [];
+  });
+  if (waits.length > 0) return { wait: Promise.all(waits) };
+  // Handles that only waited for a client that is gone have been given up by now.
+  if ((await holders()).length > 0) throw new SmbError("STATUS_ACCESS_DENIED");
+  return undefined;
 }
 
 /** Removes what has the new name, if that is wanted and nobody has it open. */
 async function makeWay({
   around,
   change,
+  node,
   there,
   replaces,
 }: {
   around: SetCall["around"];
   change: ShareTx;
+  node: NodeRecord;
   there: NodeRecord;
   replaces: boolean;
 }): Promise<Wait | undefined> {
   const { tx, share, opens } = change;
   if (!replaces) throw new SmbError("STATUS_OBJECT_NAME_COLLISION");
-  if (there.kind === "directory" || (there.attributes & READ_ONLY) !== 0) {
-    throw new SmbError("STATUS_ACCESS_DENIED");
-  }
+  // Only a file replaces something, and only a file is replaced.
+  const isFiles = node.kind === "file" && there.kind === "file";
+  if (!isFiles || (there.attributes & READ_ONLY) !== 0) throw new SmbError("STATUS_ACCESS_DENIED");
   refusePending(there);
   const identity = { share: share.id, file: tickOf(there.id) };
   if (opens.isDeletePending(identity)) throw new SmbError("STATUS_ACCESS_DENIED");
-  const holders = opens.of(identity) as FileOpen[];
-  if (holders.length > 0) {
-    const waits = holders.flatMap(({ holding }) => {
-      if (holding === undefined || !(holding.state & 2)) return [];
-      return around.holdings.break(holding, holding.state & ~2) ?? [];
-    });
-    if (waits.length > 0) return { wait: Promise.all(waits) };
-    // Handles that only waited for a client that is gone have been given up by now.
-    if (opens.of(identity).length > 0) throw new SmbError("STATUS_ACCESS_DENIED");
-  }
+  const wait = await emptied(around, () => opens.of(identity) as FileOpen[]);
+  if (wait !== undefined) return wait;
   if (isHeld(leaseAt(there.lease, tx.now))) throw new SmbError("STATUS_SHARING_VIOLATION");
   await remove(change, there);
   return undefined;

@@ -1,7 +1,7 @@
 import { FILE_ALL } from "../access.ts";
 import type { Reply } from "../command.ts";
 import { LEVEL_LEASE, LEVEL_NONE, levelOf } from "../holdings.ts";
-import { allocationOf, attributesOf, timesOf } from "../node-facts.ts";
+import { allocationOf, attributesOf, numberOf, timesOf } from "../node-facts.ts";
 import { layout, u8, u16, u32, u64 } from "../wire/layout.ts";
 import type { Asked, Opened } from "./asked.ts";
 import { contextsBytes, leaseAnswer } from "./contexts.ts";
@@ -42,7 +42,7 @@ export function replyOf(
   }
   if (contexts.wantsFileId) {
     const ids = Buffer.alloc(32);
-    ids.writeBigUInt64LE(open.file, 0);
+    ids.writeBigUInt64LE(numberOf(open.file), 0);
     ids.writeBigUInt64LE(open.share, 8);
     answers.push(["QFid", ids]);
   }
