@@ -4,7 +4,7 @@ import { type Tick, tickAt, tickText } from "../base/time.ts";
 export const READ_ONLY = 0x1;
 export const DIRECTORY = 0x10;
 export const ARCHIVE = 0x20;
-const TEMPORARY = 0x100;
+export const TEMPORARY = 0x100;
 
 const NAMES: readonly (readonly [name: string, bit: number])[] = [
   ["ReadOnly", READ_ONLY],

@@ -31,6 +31,7 @@ import {
 import { clock, type SmbWorld, smbWorld } from "./smb-world.ts";
 
 const NAME_INVALID = 0xc0000033;
+const PRIVILEGE_NOT_HELD = 0xc0000061;
 const NOT_SUPPORTED = 0xc00000bb;
 const LEASE = 0xff;
 const READ_HANDLE = 3;
@@ -217,6 +218,45 @@ suite("SMB as clients of everyday speak it", () => {
     assert.deepEqual(await list(world.client, "dots", "<"), ["plain"]);
     assert.deepEqual(await list(world.client, "dots", "<.txt"), ["two.dots.txt"]);
     assert.deepEqual(await list(world.client, "dots", '<"*'), ["one.dot", "plain", "two.dots.txt"]);
+  });
+
+  const attributes: [asked: number, kind: number, want: number | undefined][] = [
+    [0x2, 0, 0x22],
+    [0x107, 0, 0x127],
+    [0x1000, 0, 0x1020],
+    [0x4000, 0, 0x20],
+    [0x12, options.directory, 0x12],
+    [0x110, options.directory, undefined],
+  ];
+  for (const [asked, kind, want] of attributes) {
+    const what = kind === options.directory ? "directory" : "file";
+    test(`a new ${what} that is to have the attributes ${asked.toString(16)}`, async () => {
+      const given = { attributes: asked, options: kind };
+      const answer = await create(world.client, `new ${asked} ${kind}`, given);
+      if (want === undefined) is(answer, status.invalidParameter);
+      else assert.equal(answer.body.readUInt32LE(56).toString(16), want.toString(16));
+    });
+  }
+
+  const contexts: [name: string, size: number, want: number][] = [
+    ["AAPL", 24, status.ok],
+    ["MxAc", 0, status.ok],
+    ["MxAc", 8, status.ok],
+    ["MxAc", 4, status.invalidParameter],
+    ["DHnQ", 16, status.ok],
+    ["DHnQ", 4, status.invalidParameter],
+    ["AlSi", 4, status.invalidParameter],
+  ];
+  for (const [name, size, want] of contexts) {
+    test(`the context ${name} of ${size} bytes`, async () => {
+      const given: CreateOptions = { contexts: [[name, Buffer.alloc(size)]] };
+      is(await create(world.client, "with context", given), want);
+    });
+  }
+
+  test("backup programs are told that nobody reads what is audited", async () => {
+    const asked = { access: access.all | 0x01000000 };
+    is(await create(world.client, "audited", asked), PRIVILEGE_NOT_HELD);
   });
 
   test("a directory's name may end with a backslash, a file's may not", async () => {

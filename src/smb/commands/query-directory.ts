@@ -100,7 +100,8 @@ export const queryDirectory = command({
 /** The search that goes on, or a new one; the pattern of the first request stays until a client reopens. */
 function searchOf(open: FileOpen, flags: number, bytes: Buffer): Search {
   const pattern = bytes.toString("utf16le");
-  if (pattern.length > PATTERN_MAX) throw new SmbError("STATUS_OBJECT_NAME_INVALID");
+  if (pattern.length > PATTERN_MAX || /[\\/]/.test(pattern))
+    throw new SmbError("STATUS_OBJECT_NAME_INVALID");
   if (open.search === undefined || (flags & REOPEN) !== 0) {
     if (pattern === "") throw new SmbError("STATUS_OBJECT_NAME_INVALID");
     open.search = new Search(pattern);

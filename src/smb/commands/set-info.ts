@@ -14,7 +14,7 @@ import {
 import { DACL, GROUP, OWNER, SACL } from "../../rules/descriptor-parts.ts";
 import { isHeld, leaseAt } from "../../rules/lease.ts";
 import { READ, WRITE } from "../../rules/sharing.ts";
-import { DIRECTORY, READ_ONLY } from "../../rules/smb-properties.ts";
+import { DIRECTORY, READ_ONLY, TEMPORARY } from "../../rules/smb-properties.ts";
 import type { FileRecord, NodeRecord } from "../../store/file-records.ts";
 import { entries } from "../../store/keys.ts";
 import { access } from "../access.ts";
@@ -35,7 +35,6 @@ const FILE = 1;
 const SECURITY = 3;
 const ATTRIBUTES_KEPT = 0x3127;
 const ATTRIBUTES_REFUSED = 0x48;
-const TEMPORARY = 0x100;
 
 const basic = layout({
   creationTime: u64,

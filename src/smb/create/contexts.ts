@@ -74,7 +74,9 @@ export function createContextsOf(bytes: Buffer): CreateContexts {
   const [first, first2] = [has("DHnQ"), has("DH2Q")];
   const [back, back2] = [has("DHnC"), has("DH2C")];
   const isMixed = (first2 && (first || back || back2)) || (back2 && (first || back));
-  if (isMixed) throw new SmbError("STATUS_INVALID_PARAMETER");
+  const most = list.get("MxAc")?.length ?? 0;
+  const isCut = (most !== 0 && most !== 8) || (list.get("DHnQ")?.length ?? 16) !== 16;
+  if (isMixed || isCut) throw new SmbError("STATUS_INVALID_PARAMETER");
   const durable2 = first2 ? durableLayout.read(list.get("DH2Q") as Buffer) : undefined;
   return {
     wantsMaximalAccess: has("MxAc"),

@@ -4,7 +4,7 @@ import { create as createNode, prepare, type ShareTx, type Spot, save } from "..
 import { DACL, GROUP, OWNER, partsIn } from "../../rules/descriptor-parts.ts";
 import { available } from "../../rules/lease.ts";
 import { noMetadata } from "../../rules/metadata.ts";
-import { ARCHIVE, DIRECTORY, READ_ONLY } from "../../rules/smb-properties.ts";
+import { ARCHIVE, DIRECTORY, READ_ONLY, TEMPORARY } from "../../rules/smb-properties.ts";
 import type { FileRecord, NodeRecord } from "../../store/file-records.ts";
 import { nodes } from "../../store/keys.ts";
 import { access } from "../access.ts";
@@ -22,7 +22,8 @@ import { checkLease } from "./holding.ts";
 import { opened } from "./opened.ts";
 import { grantedFor } from "./refusals.ts";
 
-const ATTRIBUTES_KEPT = 0x5127;
+/** What Windows keeps of what a new file is to have, but that nothing is encrypted here. */
+const ATTRIBUTES_KEPT = 0x1127;
 
 const fileAttributes = (asked: number) => (asked | ARCHIVE) & ATTRIBUTES_KEPT;
 
@@ -41,7 +42,10 @@ export async function made(asked: Asked, change: ShareTx, spot: Spot): Promise<O
   const { tx, share, sparse } = change;
   const { options, attributes, disposition } = asked;
   const isDirectory = (options & DIRECTORY_FILE) !== 0;
-  if (isDirectory && replaces(disposition)) throw new SmbError("STATUS_INVALID_PARAMETER");
+  const isTemporary = (attributes & TEMPORARY) !== 0;
+  if (isDirectory && (replaces(disposition) || isTemporary)) {
+    throw new SmbError("STATUS_INVALID_PARAMETER");
+  }
   const granted = grantedFor(asked, undefined);
   if ((options & DELETE_ON_CLOSE) !== 0) {
     if ((granted & access.delete) === 0) throw new SmbError("STATUS_INVALID_PARAMETER");

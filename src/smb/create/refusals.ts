@@ -11,7 +11,7 @@ const OPTIONS_UNSUPPORTED = 0x00102080;
 const ATTRIBUTES_REFUSED = 0xffff8048;
 const HIDDEN = 0x2;
 const SYSTEM = 0x4;
-const ACCESS_REFUSED = 0x0de0fe00;
+const ACCESS_REFUSED = 0x0ce0fe00;
 const SHARE_ALL = 7;
 
 /** Refuses bits that have no meaning here, whatever the file is. */
@@ -24,6 +24,9 @@ export function checkMasks(request: {
   const { options, attributes, shareAccess, desiredAccess } = request;
   if (desiredAccess === 0) throw new SmbError("STATUS_ACCESS_DENIED");
   if ((desiredAccess & ACCESS_REFUSED) !== 0) throw new SmbError("STATUS_ACCESS_DENIED");
+  // Backup programs go on without it, if they are told so.
+  if ((desiredAccess & access.systemSecurity) !== 0)
+    throw new SmbError("STATUS_PRIVILEGE_NOT_HELD");
   const isBoth = (options & DIRECTORY_FILE) !== 0 && (options & NON_DIRECTORY_FILE) !== 0;
   if ((options & OPTIONS_REFUSED) !== 0 || isBoth) throw new SmbError("STATUS_INVALID_PARAMETER");
   if ((options & (OPTIONS_UNSUPPORTED | OPEN_BY_ID)) !== 0)
