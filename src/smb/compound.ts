@@ -336,6 +336,7 @@ class Compound {
       // file, which is limited, and the answers stay together.
       current.quietId ??= connection.nextAsyncId();
       connection.pending.set(current.quietId, pending);
+      this.#over();
       return;
     }
     // Only the last of a compound is told to wait, or an open (MS-SMB2 3.3.5.2.7).

@@ -49,7 +49,12 @@ const CANCEL = 12;
 const STRANGER_MESSAGE_MAX = 68 * 1024;
 const MESSAGE_MAX = 8 * 1024 * 1024 + 64 * 1024;
 const PARTS_MAX = 256;
-/** A client whose requests are more than this, or whose answers it does not fetch, is not listened to meanwhile. */
+/** What a credit pays for, in a request or its answer (MS-SMB2 3.3.5.2.5). */
+const CREDIT_SIZE = 65536;
+/**
+ * A client whose requests and answers are more than this, or whose answers it does not fetch, is not listened
+ * to meanwhile.
+ */
 const RUNNING_BYTES_MAX = 32 * 1024 * 1024;
 const RUNNING_MAX = 512;
 const UNSENT_BYTES_MAX = 32 * 1024 * 1024;
@@ -89,6 +94,7 @@ export class Connection {
   #running = 0;
   #runningBytes = 0;
   #isPaused = false;
+  #isTaking = false;
   readonly #idle: (() => void)[] = [];
   readonly #ended = Promise.withResolvers<void>();
   readonly #logonTimer: NodeJS.Timeout;
@@ -146,7 +152,7 @@ export class Connection {
     if (this.#socket.writableLength > UNSENT_BYTES_MAX) this.#pause();
   }
 
-  /** A request begins that keeps so many bytes in memory; what this gives is to be called once when it is over. */
+  /** A request begins that keeps so many bytes in memory, or its answer; what this gives is to be called once when it is over. */
   begin(size: number): () => void {
     this.#running++;
     this.#runningBytes += size;
@@ -178,6 +184,7 @@ export class Connection {
     if (isBusy || this.#socket.writableLength > UNSENT_BYTES_MAX / 2) return;
     this.#isPaused = false;
     this.#socket.resume();
+    this.#takeAll();
   }
 
   #closed(): void {
@@ -198,14 +205,24 @@ export class Connection {
   #take(chunk: Buffer): void {
     this.#chunks.push(chunk);
     this.#size += chunk.length;
+    this.#takeAll();
+  }
+
+  /** Takes up what has come, until there is too much of it: the rest waits, also what came with it. */
+  #takeAll(): void {
+    if (this.#isTaking) return;
+    this.#isTaking = true;
     try {
-      for (let message = this.#next(); message !== undefined; message = this.#next()) {
-        if (this.isClosed || this.#socket.destroyed) return;
+      while (!this.#isPaused && !this.isClosed && !this.#socket.destroyed) {
+        const message = this.#next();
+        if (message === undefined) return;
         this.#receive(message);
       }
     } catch (error) {
       if (!(error instanceof ProtocolViolation)) throw error;
       this.violate(error.message);
+    } finally {
+      this.#isTaking = false;
     }
   }
 
@@ -295,6 +312,7 @@ export class Connection {
 
   #run(message: Buffer, sealedBy: Session | undefined): void {
     const parts = partsOf(message);
+    let charged = 0;
     for (const { header } of parts) {
       if (header.command === CANCEL) continue;
       const isOld = this.negotiated === undefined || this.negotiated.dialect === SMB_202;
@@ -302,8 +320,10 @@ export class Connection {
       if (!this.credits.take(header.messageId, charge)) {
         throw new ProtocolViolation("it used a message number that it was not granted");
       }
+      if (charge > 1) charged += charge * CREDIT_SIZE;
     }
-    this.#runner.run(this, parts, sealedBy, this.begin(message.length));
+    const over = this.begin(Math.max(message.length, charged));
+    this.#runner.run(this, parts, sealedBy, over);
   }
 
   /** Cancels a request that waits; one that is not there any more has been answered. */
