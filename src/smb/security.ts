@@ -1,19 +1,30 @@
 import type { ReadTx } from "../engine/engine.ts";
 import { asSddl, permissionIn } from "../file/node.ts";
-import { chosenParts, replacedParts } from "../rules/descriptor-parts.ts";
+import {
+  chosenParts,
+  DACL,
+  GROUP,
+  OWNER,
+  partsIn,
+  replacedParts,
+} from "../rules/descriptor-parts.ts";
 import { StorageError } from "../rules/errors.ts";
-import { ROOT_PERMISSION } from "../rules/sddl.ts";
+import { inheritedPermission, ROOT_PERMISSION } from "../rules/sddl.ts";
 import { binaryOf, sddlOf } from "../rules/security-descriptor.ts";
+import type { NodeKind } from "../rules/smb-properties.ts";
 import { SmbError } from "./status.ts";
 
-/** The bytes of the descriptor that a key stands for. */
-async function descriptorIn(tx: ReadTx, share: bigint, key: string): Promise<Buffer> {
-  let sddl = ROOT_PERMISSION;
+/** The descriptor that a key stands for. */
+async function sddlIn(tx: ReadTx, share: bigint, key: string): Promise<string> {
   try {
-    sddl = asSddl(await permissionIn(tx, share, key));
+    return asSddl(await permissionIn(tx, share, key));
   } catch (error) {
     if (!(error instanceof StorageError)) throw error;
+    return ROOT_PERMISSION;
   }
+}
+
+function bytesOf(sddl: string): Buffer {
   const bytes = binaryOf(sddl);
   if (bytes === undefined) throw new SmbError("STATUS_INVALID_SECURITY_DESCR");
   return bytes;
@@ -26,7 +37,7 @@ export async function descriptorParts(
   key: string,
   parts: number,
 ): Promise<Buffer> {
-  const bytes = chosenParts(await descriptorIn(tx, share, key), parts);
+  const bytes = chosenParts(bytesOf(await sddlIn(tx, share, key)), parts);
   if (bytes === undefined) throw new SmbError("STATUS_INVALID_SECURITY_DESCR");
   return bytes;
 }
@@ -38,7 +49,21 @@ export async function mergedSddl(
   given: Buffer,
   parts: number,
 ): Promise<string> {
-  const merged = replacedParts(await descriptorIn(tx, share, key), given, parts);
+  return replaced(await sddlIn(tx, share, key), given, parts);
+}
+
+/** What something new is given, as SDDL; what it is not given is what the directory passes on, whose key this is. */
+export async function givenSddl(
+  tx: ReadTx,
+  { share, key, kind }: { readonly share: bigint; readonly key: string; readonly kind: NodeKind },
+  given: Buffer,
+): Promise<string> {
+  const above = inheritedPermission(await sddlIn(tx, share, key), kind);
+  return replaced(above, given, partsIn(given) & (OWNER | GROUP | DACL));
+}
+
+function replaced(before: string, given: Buffer, parts: number): string {
+  const merged = replacedParts(bytesOf(before), given, parts);
   const sddl = merged === undefined ? undefined : sddlOf(merged);
   if (sddl === undefined) throw new SmbError("STATUS_INVALID_SECURITY_DESCR");
   return sddl;

@@ -224,13 +224,19 @@ export function setAttributes(
 export function queryInfo(
   client: SmbClient,
   handle: Handle,
-  { type = 1, infoClass, room = 65536 }: { type?: number; infoClass: number; room?: number },
+  {
+    type = 1,
+    infoClass,
+    room = 65536,
+    parts = 0,
+  }: { type?: number; infoClass: number; room?: number; parts?: number },
 ): Promise<Answer> {
   const body = Buffer.alloc(41);
   body.writeUInt16LE(41, 0);
   body[2] = type;
   body[3] = infoClass;
   body.writeUInt32LE(room, 4);
+  body.writeUInt32LE(parts, 16);
   handle.copy(body, 24);
   return client.request(commands.queryInfo, body, { payload: room });
 }

@@ -259,6 +259,42 @@ suite("SMB as clients of everyday speak it", () => {
     is(await create(world.client, "audited", asked), PRIVILEGE_NOT_HELD);
   });
 
+  test("what a new file is given of its descriptor is its own, the rest is what the directory passes on", async () => {
+    const everybody = Buffer.from("010100000000000100000000", "hex");
+    const entry = Buffer.from(`00001400a9001200${everybody.toString("hex")}`, "hex");
+    const list = Buffer.concat([Buffer.from("02001c0001000000", "hex"), entry]);
+    const head = (control: number, owner: number, access: number) => {
+      const bytes = Buffer.alloc(20);
+      bytes[0] = 1;
+      bytes.writeUInt16LE(control, 2);
+      bytes.writeUInt32LE(owner, 4);
+      bytes.writeUInt32LE(access, 16);
+      return bytes;
+    };
+    const told = async (name: string, security: Buffer | undefined, parts: number) => {
+      const given: CreateOptions = security === undefined ? {} : { contexts: [["SecD", security]] };
+      const handle = await open(world.client, name, given);
+      const answer = await queryInfo(world.client, handle, { type: 3, infoClass: 0, parts });
+      is(answer, status.ok);
+      is(await close(world.client, handle), status.ok);
+      return bufferOf(answer).subarray(20);
+    };
+    const passedOn = await told("given nothing", undefined, 4);
+    const owned = Buffer.concat([head(0x8000, 20, 0), everybody]);
+    assert.deepEqual(await told("given an owner", owned, 1), everybody);
+    const creators = await told("given an owner too", owned, 4);
+    // The entry for whoever makes something is now for its owner, and is shorter by what that one's name is.
+    assert.equal(creators.readUInt16LE(4), passedOn.readUInt16LE(4));
+    assert.deepEqual(creators.subarray(8, 28), passedOn.subarray(8, 28));
+    assert.ok(creators.includes(everybody) && !passedOn.includes(everybody));
+    const listed = Buffer.concat([head(0x8004, 0, 20), list]);
+    assert.deepEqual(await told("given a list", listed, 4), list);
+    const name = "given nonsense";
+    const nonsense: CreateOptions = { contexts: [["SecD", Buffer.alloc(10)]] };
+    is(await create(world.client, name, nonsense), 0xc0000079);
+    assert.equal(await isThere(name), false);
+  });
+
   test("a directory's name may end with a backslash, a file's may not", async () => {
     await made("ended", { options: options.directory });
     const asked = { disposition: disposition.open };

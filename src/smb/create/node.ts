@@ -1,14 +1,20 @@
 import { hexOf } from "../../file/namespace.ts";
 import { newProperties, stamped } from "../../file/node.ts";
 import { create as createNode, prepare, type ShareTx, type Spot, save } from "../../file/tree.ts";
-import { DACL, GROUP, OWNER, partsIn } from "../../rules/descriptor-parts.ts";
+import { DACL, partsIn } from "../../rules/descriptor-parts.ts";
 import { available } from "../../rules/lease.ts";
 import { noMetadata } from "../../rules/metadata.ts";
-import { ARCHIVE, DIRECTORY, READ_ONLY, TEMPORARY } from "../../rules/smb-properties.ts";
+import {
+  ARCHIVE,
+  DIRECTORY,
+  type NodeKind,
+  READ_ONLY,
+  TEMPORARY,
+} from "../../rules/smb-properties.ts";
 import type { FileRecord, NodeRecord } from "../../store/file-records.ts";
 import { nodes } from "../../store/keys.ts";
 import { access } from "../access.ts";
-import { mergedSddl } from "../security.ts";
+import { givenSddl } from "../security.ts";
 import { SmbError } from "../status.ts";
 import {
   type Asked,
@@ -27,14 +33,16 @@ const ATTRIBUTES_KEPT = 0x1127;
 
 const fileAttributes = (asked: number) => (asked | ARCHIVE) & ATTRIBUTES_KEPT;
 
-async function permissionOf({ contexts }: Asked, change: ShareTx, parent: bigint) {
+/**
+ * What the new one is given of its own, and for the rest what the directory passes on. An access list stays as it
+ * is given: Windows would add to it what is passed on, but Samba's tests (create.aclfile) want the list itself.
+ */
+async function permissionOf({ contexts }: Asked, change: ShareTx, parent: bigint, kind: NodeKind) {
   if (contexts.security === undefined) return undefined;
-  const directory = await nodes.get(change.tx, change.share.id, parent);
-  const at = { share: change.share.id, key: directory?.permission ?? "" };
-  const given = OWNER | GROUP | DACL;
-  // What the client does not say is the directory's.
-  const parts = partsIn(contexts.security) & given;
-  return { sddl: await mergedSddl(change.tx, at, contexts.security, parts) };
+  const share = change.share.id;
+  const { permission: key = "" } = (await nodes.get(change.tx, share, parent)) ?? {};
+  const sddl = await givenSddl(change.tx, { share, key, kind }, contexts.security);
+  return { sddl, inherits: (partsIn(contexts.security) & DACL) === 0 };
 }
 
 /** Makes a new file or directory. */
@@ -62,7 +70,7 @@ export async function made(asked: Asked, change: ShareTx, spot: Spot): Promise<O
     createdAt: undefined,
     writtenAt: undefined,
     changedAt: undefined,
-    permission: await permissionOf(asked, change, spot.parent),
+    permission: await permissionOf(asked, change, spot.parent, kind),
   };
   const where = { share: share.id, parent: spot.parent, kind, tick } as const;
   const common = {
