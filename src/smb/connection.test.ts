@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { silentLog } from "../base/log.ts";
 import type { Around } from "./around.ts";
 import { Connection } from "./connection.ts";
+import type { Session } from "./session.ts";
 
 const READ = 8;
 const MIB = 1024 * 1024;
@@ -84,4 +85,21 @@ test("Connection: what breaks the rules ends it, also where it had to wait", () 
   assert.equal(socket.destroyed, true);
   assert.equal(running.length, 5);
   socket.emit("close");
+});
+
+test("Connection: strangers are let go, and so is who logged off and does not log on again", (t) => {
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  const stranger = connected();
+  const friend = connected();
+  const session = { account: {}, lost() {} } as unknown as Session;
+  friend.connection.sessions.set(1n, session);
+  t.mock.timers.tick(30_000);
+  assert.deepEqual([stranger.socket.destroyed, friend.socket.destroyed], [true, false]);
+  t.mock.timers.tick(300_000);
+  assert.equal(friend.socket.destroyed, false);
+  friend.connection.sessions.clear();
+  t.mock.timers.tick(30_000);
+  assert.equal(friend.socket.destroyed, false);
+  t.mock.timers.tick(30_000);
+  assert.equal(friend.socket.destroyed, true);
 });

@@ -58,7 +58,7 @@ const CREDIT_SIZE = 65536;
 const RUNNING_BYTES_MAX = 32 * 1024 * 1024;
 const RUNNING_MAX = 512;
 const UNSENT_BYTES_MAX = 32 * 1024 * 1024;
-/** Strangers must log on within this time. */
+/** Strangers must log on within this time; who has logged off counts as one from then on, and has twice of it. */
 const LOGON_LIMIT_MS = 30_000;
 
 /** Who runs the requests that a connection receives. */
@@ -109,8 +109,10 @@ export class Connection {
     socket.on("drain", () => this.#resumeIfQuiet());
     socket.on("error", () => socket.destroy());
     socket.on("close", () => this.#closed());
-    this.#logonTimer = setTimeout(() => {
-      if (!this.#isKnown) socket.destroy();
+    let wasKnown = false;
+    this.#logonTimer = setInterval(() => {
+      if (!this.#isKnown && !wasKnown) socket.destroy();
+      wasKnown = this.#isKnown;
     }, LOGON_LIMIT_MS).unref();
   }
 
@@ -189,7 +191,7 @@ export class Connection {
 
   #closed(): void {
     this.isClosed = true;
-    clearTimeout(this.#logonTimer);
+    clearInterval(this.#logonTimer);
     this.#chunks = [];
     for (const session of this.sessions.values()) session.lost();
     for (const pending of this.pending.values()) pending.abort("STATUS_CANCELLED");

@@ -5,6 +5,7 @@ import { StorageError } from "../../rules/errors.ts";
 import { shareSnapshots } from "../../store/keys.ts";
 import { access } from "../access.ts";
 import { type Call, type CallWith, command } from "../command.ts";
+import { DURABLES_MAX } from "../create/durable.ts";
 import type { FileOpen } from "../file-open.ts";
 import { mayTouch } from "../lock-waiters.ts";
 import type { Open } from "../open.ts";
@@ -310,6 +311,7 @@ async function requestResiliency({ call, input }: Control, open: FileOpen): Prom
     throw new SmbError("STATUS_INVALID_DEVICE_REQUEST");
   const { timeoutMs } = resiliencyLayout.read(input);
   if (timeoutMs > RESILIENCY_MAX_MS) throw new SmbError("STATUS_INVALID_PARAMETER");
+  if (around.durables.size >= DURABLES_MAX) throw new SmbError("STATUS_INSUFFICIENT_RESOURCES");
   open.durable = {
     version: 1,
     timeoutMs: timeoutMs === 0 ? RESILIENCY_MAX_MS : timeoutMs,

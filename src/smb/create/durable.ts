@@ -12,12 +12,14 @@ import type { CreateContexts } from "./contexts.ts";
 
 const DURABLE_MS = 60_000;
 const DURABLE_MAX_MS = 300_000;
+/** More opens than these are not promised to outlive their connections: their clients open the files anew. */
+export const DURABLES_MAX = 65_536;
 
 /** Lets an open outlive its connection, if its client asked for that and keeps its handle. */
 export function makeDurable({ call, contexts }: Asked, open: FileOpen): void {
   const { around, connection, session } = call;
   if (!contexts.durable && contexts.durable2 === undefined) return;
-  if (open.isDirectory || !open.oplock.handle) return;
+  if (open.isDirectory || !open.oplock.handle || around.durables.size >= DURABLES_MAX) return;
   const { durable2 } = contexts;
   const wanted =
     durable2 === undefined || durable2.timeoutMs === 0 ? DURABLE_MS : durable2.timeoutMs;
