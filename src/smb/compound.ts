@@ -4,7 +4,7 @@ import { negotiateUpgrade } from "./commands/negotiate.ts";
 import { commandOf } from "./commands.ts";
 import type { Connection, Part, Runner } from "./connection.ts";
 import type { Open } from "./open.ts";
-import { SMB_202 } from "./protection.ts";
+import { SMB_202, SMB_300 } from "./protection.ts";
 import type { Session, Tree } from "./session.ts";
 import { type NtStatus, ProtocolViolation, SmbError } from "./status.ts";
 import { statusOf } from "./storage-status.ts";
@@ -12,6 +12,7 @@ import {
   answerHeader,
   FLAG_ASYNC,
   FLAG_RELATED,
+  FLAG_REPLAY,
   FLAG_SIGNED,
   HEADER_SIZE,
   type Header,
@@ -26,6 +27,8 @@ const ECHO = 13;
 const SET_INFO = 17;
 const CREDIT_SIZE = 65536;
 const PENDING_MAX = 512;
+/** What a client must not do twice, nor too late (MS-SMB2 3.3.5.2.10): WRITE, IOCTL and SET_INFO. */
+const CHANGING = new Set([9, 11, SET_INFO]);
 const NO_ID = 0xffff_ffff_ffff_ffffn;
 const NO_TREE = 0xffff_ffff;
 /** An error's body: nine bytes, of which the last stands for data that is not there. */
@@ -207,6 +210,7 @@ class Compound {
     const file = open ?? namedIn(request, session);
     if (file !== undefined) chain.file = file.handle;
     if (file?.kind === "file") file.isUsed = true;
+    const over = this.#begun(file, header);
     const { around } = this.#connection;
     const call: Call = {
       around,
@@ -221,7 +225,24 @@ class Compound {
       failed: isRelated ? chain.failed : undefined,
       pend: (onAbort) => this.#pend(current, onAbort),
     };
-    return command.handle(call, request);
+    try {
+      return await command.handle(call, request);
+    } finally {
+      over?.();
+    }
+  }
+
+  /** Counts what runs on an open, by how often its client has lost its connection; the newer dialects say that. */
+  #begun(open: Open | undefined, header: Header): (() => void) | undefined {
+    const isSaid = (this.#connection.negotiated?.dialect ?? 0) >= SMB_300;
+    if (!isSaid || open?.kind !== "file") return undefined;
+    const over = open.sequence.begin({
+      number: header.channelSequence,
+      isAgain: (header.flags & FLAG_REPLAY) !== 0,
+      changes: CHANGING.has(header.command),
+    });
+    if (over === undefined) throw new SmbError("STATUS_FILE_NOT_AVAILABLE");
+    return over;
   }
 
   #sessionFor(command: Command, header: Header, asked: Asked): Session | undefined {

@@ -8,6 +8,7 @@ import { entries } from "../store/keys.ts";
 import type { Holder, OpenFile } from "../store/opens.ts";
 import { access } from "./access.ts";
 import type { Around } from "./around.ts";
+import type { ChannelSequence } from "./channel-sequence.ts";
 import { type Holding, oplockOf, stateOf } from "./holdings.ts";
 import type { Search } from "./search.ts";
 import type { Session, SharePlace, Tree } from "./session.ts";
@@ -41,6 +42,7 @@ type Made = {
   readonly deletesOnClose: boolean;
   readonly isWriteThrough: boolean;
   readonly isNew: boolean;
+  readonly sequence: ChannelSequence;
 };
 
 /** The bits of sharing that an access mask stands for (MS-FSA 2.1.5.1.2.2). */
@@ -85,6 +87,7 @@ export class FileOpen implements OpenFile {
   createName: string | undefined;
   /** Whether its client has used it, and so has had the answer to that request. */
   isUsed = false;
+  readonly sequence: ChannelSequence;
   search: Search | undefined;
   watch: Watch | undefined;
   position = 0n;
@@ -124,6 +127,7 @@ export class FileOpen implements OpenFile {
     this.wasToDelete = made.deletesOnClose;
     this.isWriteThrough = made.isWriteThrough;
     this.isNew = made.isNew;
+    this.sequence = made.sequence;
     this.isDirty = made.isNew;
     this.session = made.session;
     this.tree = made.tree;
@@ -228,8 +232,9 @@ export class FileOpen implements OpenFile {
   }
 
   /** A client that keeps the handle has come back for it. */
-  resume(session: Session, tree: Tree): void {
+  resume(session: Session, tree: Tree, channelSequence: number): void {
     clearTimeout(this.durable?.timer);
+    this.sequence.restart(channelSequence);
     this.session = session;
     this.tree = tree;
     const resumedAt = this.#around.clock.now();

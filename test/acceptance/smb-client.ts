@@ -346,6 +346,7 @@ export class SmbClient {
     header.writeUInt32LE(0x424d53fe, 0);
     header.writeUInt16LE(64, 4);
     header.writeUInt16LE(isOld ? 0 : charge, 6);
+    header.writeUInt16LE(more.channelSequence ?? 0, 8);
     header.writeUInt16LE(command, 12);
     header.writeUInt16LE(more.credits ?? 256, 14);
     const replayed = more.replayed === true ? 0x20000000 : 0;
@@ -522,6 +523,8 @@ export type RequestOptions = {
   readonly related?: boolean;
   /** Says that the request was sent before, and that its answer was lost. */
   readonly replayed?: boolean;
+  /** How often the client has lost its connection. */
+  readonly channelSequence?: number;
   readonly credits?: number;
   readonly payload?: number;
   readonly messageId?: bigint;

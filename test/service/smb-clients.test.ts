@@ -11,6 +11,7 @@ import {
   closeBody,
   create,
   createBody,
+  dataOf,
   disposition,
   type Handle,
   handleOf,
@@ -22,17 +23,20 @@ import {
   open,
   options,
   queryInfo,
+  read,
   rename,
   renameBody,
   setAttributes,
   setDelete,
   setInfo,
+  writeBody,
 } from "../acceptance/smb-files.ts";
 import { clock, type SmbWorld, smbWorld } from "./smb-world.ts";
 
 const NAME_INVALID = 0xc0000033;
 const PRIVILEGE_NOT_HELD = 0xc0000061;
 const NOT_SUPPORTED = 0xc00000bb;
+const FILE_NOT_AVAILABLE = 0xc0000467;
 const LEASE = 0xff;
 const READ_HANDLE = 3;
 const RESUME_KEY = 0x00140078;
@@ -322,6 +326,20 @@ suite("SMB as clients of everyday speak it", () => {
     half.writeBigUInt64LE(77n);
     is(await ioctl(world.client, half, RESUME_KEY), status.fileClosed);
     is(await close(world.client, again), status.ok);
+  });
+
+  test("what was sent before a client lost its connection changes nothing after it came back", async () => {
+    const handle = await open(world.client, "sent late");
+    const sent = (channelSequence: number) =>
+      world.client.request(commands.write, writeBody(handle, 0, Buffer.of(channelSequence)), {
+        channelSequence,
+      });
+    is(await sent(0), status.ok);
+    is(await sent(1), status.ok);
+    is(await sent(0), FILE_NOT_AVAILABLE);
+    is(await sent(1), status.ok);
+    assert.deepEqual(dataOf(await read(world.client, handle, 0, 1)), Buffer.of(1));
+    is(await close(world.client, handle), status.ok);
   });
 
   test("nothing is locked in a directory, and no room below zero is asked for", async () => {

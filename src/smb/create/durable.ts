@@ -73,7 +73,7 @@ export async function reconnected(
   if (open.isClosed || open.session !== undefined || isLeft) {
     throw new SmbError("STATUS_OBJECT_NAME_NOT_FOUND");
   }
-  open.resume(session, tree);
+  open.resume(session, tree, call.header.channelSequence);
   const level = held === undefined ? LEVEL_NONE : LEVEL_LEASE;
   return replyOf(
     { contexts: { ...contexts, durable: false, durable2: undefined }, level },
@@ -130,7 +130,7 @@ async function replayed({ call, contexts, level, place }: Asked, made: Opened): 
   if (open.isClosed || session.trees.get(tree.id) !== tree) {
     throw new SmbError("STATUS_FILE_CLOSED");
   }
-  if (open.session === undefined) open.resume(session, tree);
+  if (open.session === undefined) open.resume(session, tree, call.header.channelSequence);
   // Its client has it through a connection that it may have given up, and that is not known to be gone.
   else if (open.session !== session) throw new SmbError("STATUS_FILE_NOT_AVAILABLE");
   return { open, node, action };

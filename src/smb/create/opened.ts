@@ -1,4 +1,5 @@
 import type { NodeRecord } from "../../store/file-records.ts";
+import { ChannelSequence } from "../channel-sequence.ts";
 import { FILE_SIZE_MAX } from "../commands/write.ts";
 import { FileOpen } from "../file-open.ts";
 import { LEVEL_LEASE } from "../holdings.ts";
@@ -28,6 +29,7 @@ export function opened(asked: Asked, node: NodeRecord, granted: number, action: 
     deletesOnClose: (options & DELETE_ON_CLOSE) !== 0,
     isWriteThrough: (options & WRITE_THROUGH) !== 0,
     isNew: action !== OPENED,
+    sequence: new ChannelSequence(call.header.channelSequence),
   });
   if (node.kind === "file" && open.isNew) open.allocation = Number(allocation);
   session.opens.set(open.handle, open);
