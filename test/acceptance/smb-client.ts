@@ -105,6 +105,7 @@ export class SmbClient {
   treeId = 0;
   messageId = 0n;
   capabilities = 0;
+  provesLogon = true;
   isClosed = false;
   readonly #waiting = new Map<bigint, { resolve(answer: Answer): void; interim: Answer[] }>();
   readonly #newsWaiting: ((answer: Answer) => void)[] = [];
@@ -368,14 +369,18 @@ export class SmbClient {
       whole.writeUInt32LE(whole.length, 20);
       return whole;
     });
-    if (isOn && this.options.protection === "signed") {
+    const { protection, dialect } = this.options;
+    if (isOn && protection !== "sealed") {
       for (const message of filled) {
+        // Also who signs nothing signs the way into a share, in the newest dialect.
+        const isProof = dialect === 0x0311 && message.readUInt16LE(12) === commands.treeConnect;
+        if (protection !== "signed" && !(isProof && this.provesLogon)) continue;
         message.writeUInt32LE((message.readUInt32LE(16) | 8) >>> 0, 16);
         this.#signature(message).copy(message, 48);
       }
     }
     const plain = Buffer.concat(filled);
-    const isSealed = isOn && this.options.protection === "sealed";
+    const isSealed = isOn && protection === "sealed";
     this.sendRaw(isSealed ? this.#sealed(plain) : plain);
   }
 

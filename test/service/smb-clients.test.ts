@@ -342,6 +342,21 @@ suite("SMB as clients of everyday speak it", () => {
     is(await close(world.client, handle), status.ok);
   });
 
+  for (const dialect of [0x0311, 0x0302] as const) {
+    const want = dialect === 0x0311 ? status.accessDenied : status.ok;
+    test(`a share is connected to without a signature by ${dialect.toString(16)}`, async () => {
+      const { port } = world.client.options;
+      const client = await SmbClient.connect({ port, dialect, protection: "plain" });
+      await client.negotiate();
+      is(await client.logon(), status.ok);
+      client.provesLogon = false;
+      is(await client.treeConnect("share"), want);
+      client.provesLogon = true;
+      is(await client.treeConnect("share"), status.ok);
+      await client.end();
+    });
+  }
+
   test("nothing is locked in a directory, and no room below zero is asked for", async () => {
     const directory = await open(world.client, "no locks", { options: options.directory });
     const locking = await lock(world.client, directory, { start: 0, count: 1, flags: 0x12 });

@@ -1,8 +1,10 @@
 import { findShare } from "../../file/tree.ts";
 import { command } from "../command.ts";
+import { SMB_311 } from "../protection.ts";
 import type { Tree } from "../session.ts";
 import { SmbError } from "../status.ts";
 import { EMPTY_BODY } from "../wire/bodies.ts";
+import { FLAG_SIGNED } from "../wire/header.ts";
 import { layout, partOf, u8, u16, u32 } from "../wire/layout.ts";
 
 const DISK = 1;
@@ -34,7 +36,14 @@ export const treeConnect = command({
   needs: "session",
   structureSize: 9,
   request: { structureSize: u16, flags: u16, pathOffset: u16, pathLength: u16 },
-  async handle({ around, session, message }, { pathOffset, pathLength }) {
+  async handle(call, { pathOffset, pathLength }) {
+    const { around, session, message, header, connection, isSealed } = call;
+    // The newest clients sign this one always: it proves that nobody changed the logon on its way (MS-SMB2
+    // 3.3.5.7).
+    const isProved = isSealed || (header.flags & FLAG_SIGNED) !== 0;
+    if (connection.negotiated?.dialect === SMB_311 && !isProved) {
+      throw new SmbError("STATUS_ACCESS_DENIED");
+    }
     if (pathLength % 2 !== 0) throw new SmbError("STATUS_INVALID_PARAMETER");
     const name = shareIn(partOf(message, pathOffset, pathLength).toString("utf16le"));
     if (session.trees.size >= TREES_MAX) throw new SmbError("STATUS_INSUFFICIENT_RESOURCES");
