@@ -242,6 +242,16 @@ suite("SMB as clients of everyday speak it", () => {
     });
   }
 
+  test("a client that sets one attribute more loses none that REST knows", async () => {
+    const handle = await open(world.client, "attributes");
+    for (const bits of [0x20020, 0x20021, 0x3107]) {
+      is(await setAttributes(world.client, handle, bits), status.ok);
+      const told = bufferOf(await queryInfo(world.client, handle, { infoClass: 35 }));
+      assert.equal(told.readUInt32LE().toString(16), bits.toString(16));
+    }
+    is(await close(world.client, handle), status.ok);
+  });
+
   const contexts: [name: string, size: number, want: number][] = [
     ["AAPL", 24, status.ok],
     ["MxAc", 0, status.ok],

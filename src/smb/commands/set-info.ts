@@ -33,7 +33,8 @@ import { FILE_SIZE_MAX, touched } from "./write.ts";
 
 const FILE = 1;
 const SECURITY = 3;
-const ATTRIBUTES_KEPT = 0x3127;
+/** Those that REST knows, too, so that neither door loses what the other has set. */
+const ATTRIBUTES_KEPT = 0x23127;
 const ATTRIBUTES_REFUSED = 0x48;
 
 const basic = layout({
