@@ -15,6 +15,7 @@ import {
   dropEntry,
   dropNode,
   entryOf,
+  hexOf,
   nodeOf,
   putEntry,
   putNode,
@@ -179,6 +180,19 @@ function refuseDoomed({ share, opens }: ShareTx, directory: bigint): void {
   }
 }
 
+/**
+ * A name has come into a directory, or has gone: who has it mounted sees that by the time of its last write. REST's
+ * ETag and Last-Modified are of the directory's own properties, and stay.
+ */
+async function touch(change: ShareTx, directory: bigint): Promise<void> {
+  const { tx, share } = change;
+  const node = await nodeOf(tx, viewOf(share), directory);
+  if (node === undefined) return;
+  const now = hexOf(tx.tick());
+  const touched = { ...(await prepare(change, node)), writtenAt: now, changedAt: now };
+  putNode(tx, writingOf(share), touched);
+}
+
 /** Puts a new file or directory in its place, where nothing is. */
 export async function create(change: ShareTx, node: NodeRecord): Promise<void> {
   const { tx, share } = change;
@@ -188,6 +202,7 @@ export async function create(change: ShareTx, node: NodeRecord): Promise<void> {
   const { parent, name, id, kind } = node;
   putEntry(tx, writing, tickOf(parent), { name, id, kind });
   putNode(tx, writing, node);
+  await touch(change, tickOf(parent));
   await tell(change, tickOf(parent), { name, what: "added", kind, bits: 0 });
 }
 
@@ -220,6 +235,7 @@ export async function remove(change: ShareTx, node: NodeRecord): Promise<void> {
   const directory = tickOf(node.parent);
   await dropEntry(tx, writing, directory, node.name);
   await dropNode(tx, writing, node, sparse);
+  await touch(change, directory);
   await tell(change, directory, { name: node.name, what: "removed", kind: node.kind, bits: 0 });
 }
 
@@ -240,6 +256,7 @@ export async function move<N extends NodeRecord>(
   await dropEntry(tx, writing, from, node.name);
   putEntry(tx, writing, to.parent, { name: to.name, id: node.id, kind: node.kind });
   putNode(tx, writing, moved);
+  for (const directory of new Set([from, to.parent])) await touch(change, directory);
   // Who does not watch names learns of a file that was renamed as of one whose attributes were set.
   const bits = node.kind === "file" ? ATTRIBUTES | CREATION : 0;
   const told = { name: to.name, kind: node.kind, bits };

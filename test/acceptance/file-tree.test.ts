@@ -129,6 +129,44 @@ suite("Get Directory Metadata, Set Directory Metadata, Set Directory Properties"
   });
 });
 
+suite("The last write of a directory", () => {
+  test("is when a name last came or went, as drives that are mounted show it; its ETag stays", async () => {
+    const share = await root();
+    const [one, two] = [`${share}/one`, `${share}/two`];
+    for (const path of [one, two]) answered(await files.ask(createDirectory(path)), 201);
+    const state = async (path: string) => {
+      const { headers } = answered(await get(path, onDirectory()), 200);
+      return { written: String(headers["x-ms-file-last-write-time"]), etag: headers.etag };
+    };
+    const move = (from: string, to: string) => files.ask(rename(files.server, { from, to }));
+    const steps: [
+      what: string,
+      RawRequest | (() => Promise<unknown>),
+      one: boolean,
+      two: boolean,
+    ][] = [
+      ["a new file", createFile(`${one}/a`, 5), true, false],
+      ["what is written into it", putRange(`${one}/a`, 0, "hello"), false, false],
+      ["a name of its own for it", () => move(`${one}/a`, `${one}/b`), true, false],
+      ["its move", () => move(`${one}/b`, `${two}/b`), true, true],
+      ["its end", () => remove(`${two}/b`), false, true],
+      ["a directory in it", createDirectory(`${two}/below`), false, true],
+      ["what comes into that", createFile(`${two}/below/c`, 0), false, false],
+      ["a refusal", () => remove(`${two}/below`, onDirectory()), false, false],
+    ];
+    const before = { one: await state(one), two: await state(two) };
+    for (const [what, step, ...changes] of steps) {
+      await (typeof step === "function" ? step() : files.ask(step));
+      for (const [index, key] of (["one", "two"] as const).entries()) {
+        const now = await state(key === "one" ? one : two);
+        assert.equal(now.written > before[key].written, changes[index], `${what}: ${key}`);
+        assert.equal(now.etag, before[key].etag);
+        before[key] = now;
+      }
+    }
+  });
+});
+
 suite("Names", () => {
   // As the SDK for Python does it with directories in directories.
   test("a slash parts names also where it is encoded, in sources too", async () => {
