@@ -62,6 +62,13 @@ const flags: [argv: string, want: Partial<Config>][] = [
   ],
   ["", { oauth: "off", tls: "off", accountsFile: undefined, rolesFile: undefined }],
   ["--tls auto", { tls: "auto" }],
+  ["--copySources *", { copyHosts: ["*"] }],
+  ["--copySources a.de,*.B.de,,[::1]", { copyHosts: ["a.de", "*.b.de", "::1"] }],
+  ["--copySources 10.1.2.3,bücher.de", { copyHosts: ["10.1.2.3", "xn--bcher-kva.de"] }],
+  ["", { isLocal: true }],
+  ["--blobHost localhost --queueHost ::1 --tableHost 127.0.0.2", { isLocal: true }],
+  ["--fileHost 0.0.0.0", { isLocal: false }],
+  ["--blobHost store.lan", { isLocal: false }],
   ["--cert c --key k", { tls: { cert: "c", key: "k" } }],
   ["--cert c --pwd p", { tls: { cert: "c", password: "p" } }],
   ["--oauth basic --tls auto", { oauth: "basic" }],
@@ -103,6 +110,15 @@ for (const [what, env, names, isDevelopment] of environments) {
   });
 }
 
+test("readConfig(): a password that is not on the command line comes from LAZULI_PWD", () => {
+  const env = { LAZULI_PWD: "secret" };
+  const tls = (argv: string) => readConfig(argv.split(" "), env).tls;
+  assert.deepEqual(tls("--cert c"), { cert: "c", password: "secret" });
+  assert.deepEqual(tls("--cert c --pwd p"), { cert: "c", password: "p" });
+  assert.deepEqual(tls("--cert c --key k"), { cert: "c", key: "k" });
+  assert.equal(tls("--silent"), "off");
+});
+
 test("readConfig(): the development account has its well-known key", () => {
   const exported = readConfig([], {}).accounts.get(DEVELOPMENT_ACCOUNT)?.keys[0]?.export();
   assert.equal(exported?.toString("base64"), DEVELOPMENT_KEY);
@@ -130,7 +146,14 @@ const bad: [argv: string, env: Env, says: string][] = [
   ["--logLevel loud", {}, "--logLevel loud"],
   ["--rehydrateDelay soon", {}, "--rehydrateDelay soon"],
   ["--rehydrateDelay=-1", {}, "--rehydrateDelay -1"],
-  ["--location", {}, "location"],
+  ["--location", {}, "--location has no value"],
+  ["--location --silent", {}, "--location has no value"],
+  ["-l -s", {}, "-l has no value"],
+  ["--blobport 1", {}, "no --blobport, but --blobPort"],
+  ["--copySources ***", {}, "--copySources *** is no host"],
+  ["--copySources http://x/", {}, "--copySources http://x/ is no host"],
+  ["--copySources a,b:80", {}, "--copySources b:80 is no host"],
+  ["--copySources *.", {}, "--copySources *. is no host"],
   ["--tls yes", {}, "--tls yes"],
   ["--tls auto --cert c --key k", {}, "choose"],
   ["--cert c", {}, "--cert"],
@@ -144,7 +167,7 @@ const bad: [argv: string, env: Env, says: string][] = [
   ["--accounts README.md", {}, "README.md"],
   ["--nonsense", {}, "--nonsense"],
   ["-z", {}, "-z"],
-  ["--silent=yes", {}, "silent"],
+  ["--silent=yes", {}, "--silent takes no value"],
   ["dance", {}, "dance"],
   ["serve twice", {}, "serve twice"],
   ["", { LAZULI_ACCOUNTS: "abc" }, "abc"],

@@ -1,6 +1,8 @@
 import { readFileSync } from "node:fs";
+import { isIP } from "node:net";
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
+import { domainToASCII } from "node:url";
 import { parseArgs } from "node:util";
 import {
   type Accounts,
@@ -47,6 +49,8 @@ export type Config = {
   readonly immutableStorage: boolean;
   readonly containerRetentionDays: number;
   readonly copyHosts: readonly string[];
+  /** Whether only this machine can ask: all services listen on loopback addresses. */
+  readonly isLocal: boolean;
   /** The file with the rules by which blobs are tiered and deleted, if there is one. */
   readonly lifecycleFile: string | undefined;
   readonly lifecycleMs: number;
@@ -101,7 +105,7 @@ Who
 
 TLS
   --cert FILE --key FILE       certificate and key in PEM; read again when they change or on SIGHUP
-  --cert FILE --pwd PASSWORD   the same as a PFX file
+  --cert FILE --pwd PASSWORD   the same as a PFX file; without --pwd the environment's LAZULI_PWD
   --tls auto                   make a development authority and a certificate by it, in the data directory
 
 What is said
@@ -115,8 +119,9 @@ Details
   --immutableStorage           versions can be made immutable (means --versioning too)
   --containerRetention DAYS    how long a deleted container can be restored (0: not at all)
                                Deleted blobs: Set Blob Service Properties, DeleteRetentionPolicy.
-  --copySources HOSTS          hosts that copies may read from, beside this machine: names, *.domain,
-                               or * for all, with commas between (none)
+  --copySources HOSTS          hosts that copies may read from, beside this server: names, *.domain,
+                               or * for all, with commas between (what listens on this machine, as long as
+                               the server is for this machine alone)
   --lifecycle FILE             rules that tier and delete blobs by their age: JSON, as Azure's management policies
   --lifecycleInterval SECONDS  how long it takes from one run of them to the next (3600)
   --changeFeed                 keep a log of all changes of blobs in the container $blobchangefeed
@@ -208,17 +213,18 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
   }
   const source = env.LAZULI_ACCOUNTS === undefined ? "AZURITE_ACCOUNTS" : "LAZULI_ACCOUNTS";
   const named = env[source];
+  const endpoints = {
+    blob: endpoint("blob"),
+    queue: endpoint("queue"),
+    table: endpoint("table"),
+    file: endpoint("file"),
+  };
   return Object.freeze({
     command: values.help ? "help" : values.version ? "version" : command,
     location: resolve(values.location),
     copy: copyOf(values.help || values.version ? "serve" : command, values),
     inMemory: values.inMemoryPersistence,
-    endpoints: {
-      blob: endpoint("blob"),
-      queue: endpoint("queue"),
-      table: endpoint("table"),
-      file: endpoint("file"),
-    },
+    endpoints,
     smb: smbOf(values),
     website: endpoint("web"),
     httpThreads:
@@ -232,7 +238,7 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     accountsFile: values.accounts,
     rolesFile: values.roles,
     oauth: oauthOf(values),
-    tls: tlsOf(values),
+    tls: tlsOf(values, env.LAZULI_PWD),
     isDevelopment: named === undefined && values.accounts === undefined,
     logLevel: level as LogLevel,
     debugFile: values.debug,
@@ -242,7 +248,9 @@ export function readConfig(argv: readonly string[], env: NodeJS.ProcessEnv): Con
     copyHosts: values.copySources
       .split(",")
       .map((host) => host.trim())
-      .filter(Boolean),
+      .filter(Boolean)
+      .map(copyHost),
+    isLocal: Object.values(endpoints).every(({ host }) => LOOPBACK.test(host)),
     lifecycleFile: values.lifecycle,
     lifecycleMs: interval("--lifecycleInterval", values.lifecycleInterval),
     changeFeedMs: values.changeFeed
@@ -275,9 +283,24 @@ function parsed(argv: readonly string[]) {
   try {
     return parseArgs({ args: [...argv], options: OPTIONS, allowPositionals: true });
   } catch (error) {
-    const [first = ""] = (error as Error).message.split(/[.\n]/);
-    throw new ConfigError(`${first}; --help tells what there is.`);
+    throw new ConfigError(
+      `${mistake(error as NodeJS.ErrnoException)}; --help tells what there is.`,
+    );
   }
+}
+
+/** What parseArgs found wrong; its own words speak of arguments that are ambiguous. */
+function mistake({ code, message }: NodeJS.ErrnoException): string {
+  const [, name = ""] = /'(?:-\w, )?(--?[^\s']*)/.exec(message) ?? [];
+  if (code === "ERR_PARSE_ARGS_UNKNOWN_OPTION") {
+    const isNear = (option: string) => `--${option}`.toLowerCase() === name.toLowerCase();
+    const near = Object.keys(OPTIONS).find(isNear);
+    return near === undefined ? `There is no ${name}` : `There is no ${name}, but --${near}`;
+  }
+  if (code !== "ERR_PARSE_ARGS_INVALID_OPTION_VALUE") return message.split(/[.\n]/)[0] ?? "";
+  return message.includes("does not take")
+    ? `${name} takes no value`
+    : `${name} has no value (one that begins with a dash stands behind the equals sign of --name=VALUE)`;
 }
 
 /**
@@ -304,6 +327,24 @@ function interval(name: string, value: string): number {
   const seconds = wholeNumber(name, value, INTERVAL_MAX);
   if (seconds === 0) throw new ConfigError(`${name} 0 leaves no time between two runs.`);
   return seconds * 1000;
+}
+
+const LOOPBACK = /^(?:127\.[\d.]+|::1|localhost)$/i;
+
+/** A host as URLs spell it; what can be none would never be met, and is a mistake. */
+function copyHost(given: string): string {
+  if (given === "*") return given;
+  const wild = given.startsWith("*.") ? "*." : "";
+  const name = given.slice(wild.length).replace(/^\[(.*)\]$/, "$1");
+  const isName = /^(?:[\p{L}\p{N}_-]+\.)*[\p{L}\p{N}_-]+$/u.test(name);
+  const inUrl = isIP(name) === 6 ? new URL(`http://[${name}]`).hostname.slice(1, -1) : "";
+  const host = isName ? domainToASCII(name) : inUrl;
+  if (host === "") {
+    throw new ConfigError(
+      `--copySources ${given} is no host: it takes names, *.domain, or * for all, with commas between.`,
+    );
+  }
+  return wild + host;
 }
 
 type Values = ReturnType<typeof parsed>["values"];
@@ -349,7 +390,10 @@ function oauthOf({ oauth, roles, cert, tls }: Values): Config["oauth"] {
   return { issuer: oauth };
 }
 
-function tlsOf({ cert, key, pwd, tls }: Values): TlsConfig {
+/** The password may come from the environment: everybody on the machine can read a command line. */
+function tlsOf({ cert, key, tls, ...values }: Values, secret: string | undefined): TlsConfig {
+  const isAsked = cert !== undefined && key === undefined;
+  const pwd = values.pwd ?? (isAsked ? secret : undefined);
   if (tls !== undefined && tls !== "auto") throw new ConfigError(`--tls ${tls} is not auto.`);
   if (tls !== undefined && cert !== undefined) {
     throw new ConfigError("--tls auto makes a certificate, and --cert gives one: choose.");

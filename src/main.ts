@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { once } from "node:events";
-import { existsSync, openSync, readFileSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { flushCompileCache } from "node:module";
 import type { AddressInfo, Server as NetServer } from "node:net";
 import { dirname, join } from "node:path";
@@ -63,15 +63,15 @@ async function main(): Promise<void> {
   const config = readConfig(process.argv.slice(2), process.env);
   if (config.command === "help") return say(USAGE);
   if (config.command === "version") return say("lazuli 0.1.0");
-  const log = openLog(config);
   process.umask(0o077); // what is made from here on holds data, in whatever directory it lies
+  const { log, reopen } = openLog(config);
   const rules = lifecycleRules(config); // before anything is opened, so that a mistake costs nothing
   if (config.command !== "serve") {
     const problems = await maintained(config);
     process.exitCode = problems === 0 ? 0 : 1;
     return;
   }
-  await serve(config, rules, await openStore(config, log), log);
+  await serve(config, rules, await openStore(config, log), { log, reopen });
 }
 
 /** The commands that do not serve; gives how many problems they met. */
@@ -97,12 +97,32 @@ function lifecycleRules({ lifecycleFile: file }: Config): LifecycleOptions["rule
   throw new ConfigError(problems.join("\n"));
 }
 
-function openLog({ debugFile, logLevel }: Config): Log {
+type Logging = {
+  readonly log: Log;
+  /** Goes on in a new file of the same name, once the old one was moved away; undefined if there is none. */
+  readonly reopen: (() => void) | undefined;
+};
+
+function openLog({ debugFile, logLevel }: Config): Logging {
   const now = () => systemClock.now();
-  if (debugFile === undefined) return fileLog(2, logLevel, now);
+  if (debugFile === undefined) {
+    return { log: fileLog({ descriptor: 2 }, logLevel, now), reopen: undefined };
+  }
   madeDirectory(dirname(debugFile)); // it may be the data directory, which is made later
   try {
-    return fileLog(openSync(debugFile, "a"), "debug", now);
+    const file = { descriptor: openSync(debugFile, "a") };
+    const log = fileLog(file, "debug", now);
+    const reopen = () => {
+      log.flush();
+      try {
+        const next = openSync(debugFile, "a");
+        closeSync(file.descriptor);
+        file.descriptor = next;
+      } catch (error) {
+        log.error("the log stays in the file that it was in", { error: String(error) });
+      }
+    };
+    return { log, reopen };
   } catch (error) {
     throw new ConfigError(`--debug ${debugFile} cannot be written: ${(error as Error).message}.`);
   }
@@ -144,7 +164,7 @@ async function serve(
   config: Config,
   rules: LifecycleOptions["rules"],
   { engine, files, door }: Store,
-  log: Log,
+  { log, reopen }: Logging,
 ): Promise<void> {
   const contents = new Contents(engine, files);
   const { rehydrateMs, versioning, immutableStorage, containerRetentionDays } = config;
@@ -165,7 +185,10 @@ async function serve(
         });
   const doors: Surroundings["doors"] = new Map();
   const ports = new Map<number, Service>();
-  const sources = copySources({ doors, ports, hosts: config.copyHosts });
+  const sources = copySources({
+    ...{ doors, ports, hosts: config.copyHosts },
+    isLocal: config.isLocal,
+  });
   const copier = { wake: () => {} };
   const around: Surroundings = {
     contents,
@@ -220,9 +243,9 @@ async function serve(
           log,
           intervalMs: config.lifecycleMs,
         });
-  const stopped = signal(); // who reads that it is ready may stop it at once
+  const again = [security.reload, reopen].filter((each) => each !== undefined);
+  const stopped = signal(again); // who reads that it is ready may stop it at once
   greet(config, security, { ports: opened, website, smb: smb?.server });
-  if (security.reload !== undefined) process.on("SIGHUP", security.reload);
   flushCompileCache(); // for the next start, however this one ends
   await stopped;
   door?.close();
@@ -277,7 +300,7 @@ async function openPort<O extends Endpoint, P>(
     const { code, message } = error as NodeJS.ErrnoException;
     throw new OpenError(
       code === "EADDRINUSE"
-        ? `Port ${port} of ${host} is in use by another process: choose another one with --${name}Port.`
+        ? `Port ${port} of ${host} is in use: choose another one with --${name}Port.`
         : `The ${name} service cannot listen on ${host}:${port}: ${message}.`,
     );
   }
@@ -321,8 +344,11 @@ function hostOf({ address, port }: AddressInfo): string {
   return `${address.includes(":") ? `[${address}]` : address}:${port}`;
 }
 
-async function signal(): Promise<void> {
-  await Promise.race([once(process, "SIGTERM"), once(process, "SIGINT")]);
+/** Waits until the server is to stop. SIGHUP has files read or opened again, and stops it if there are none. */
+async function signal(again: readonly (() => void)[]): Promise<void> {
+  const ends = ["SIGTERM", "SIGINT", ...(again.length === 0 ? ["SIGHUP"] : [])];
+  for (const each of again) process.on("SIGHUP", each);
+  await Promise.race(ends.map((name) => once(process, name)));
 }
 
 try {

@@ -1,5 +1,5 @@
-import { existsSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, realpathSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { Progress, sizeText } from "./base/progress.ts";
 import { httpDate, systemClock } from "./base/time.ts";
 import { readMark, refuseUnfinished, removeMark, writeMark } from "./engine/backup-mark.ts";
@@ -10,7 +10,7 @@ import { madeDirectory } from "./engine/made-directory.ts";
 import { OpenError } from "./engine/open-error.ts";
 import { DirectoryInUse } from "./engine/sqlite/database.ts";
 import { lockDirectory, openSnapshot, type RecordSnapshot } from "./engine/sqlite/snapshot.ts";
-import { type Copied, copyStore, switchNames } from "./store/backup.ts";
+import { type Copied, type CopyOptions, copyStore, switchNames } from "./store/backup.ts";
 import { check } from "./store/check.ts";
 
 /** Where results and progress go. */
@@ -112,7 +112,19 @@ export async function checkStore(location: string, out: Terminal): Promise<numbe
 const now = () => httpDate(systemClock.now());
 
 const isEmpty = (directory: string) =>
-  readdirSync(directory).every((name) => /^(lazuli\.lock|lost\+found$)/.test(name));
+  readdirSync(directory).every((name) => /^lazuli\.(lock|backup\.new)|^lost\+found$/.test(name));
+
+/** The path without links, also of what is not there yet. */
+function realPath(path: string): string {
+  return existsSync(path) ? realpathSync(path) : join(realPath(dirname(path)), basename(path));
+}
+
+/** Refuses a copy in the directory it is made of: it would be lost with it, and take part in its life. */
+function refuseInside(from: string, to: string): void {
+  const [outer, inner] = [realPath(from), realPath(to)];
+  if (inner !== outer && !inner.startsWith(outer.replace(/\/?$/, "/"))) return;
+  throw new OpenError(`The directory ${to} is inside of ${from}: a copy must be beside it.`);
+}
 
 /** What went wrong with the disk that a copy goes to, in a sentence. */
 function copyError(error: unknown, to: string): unknown {
@@ -129,13 +141,14 @@ type Copying = {
   readonly from: string;
   readonly to: string;
   readonly store: Still;
+  readonly mark: CopyOptions["mark"];
   readonly damaged: (complaints: readonly string[]) => void;
 };
 
-async function copy({ from, to, store, damaged }: Copying, out: Terminal): Promise<Copied> {
+async function copy({ from, to, store, mark, damaged }: Copying, out: Terminal): Promise<Copied> {
   try {
     return await copyStore({
-      ...{ from, to, at: now(), disk: realDisk, damaged },
+      ...{ from, to, mark, disk: realDisk, damaged },
       records: store.records,
       open: openSnapshot,
       confirm: store.confirm,
@@ -160,6 +173,7 @@ async function switched(directory: string): Promise<void> {
 
 /** `lazuli backup`: makes or renews a backup of a store, be it served or not; gives how many problems it met. */
 export async function backUp(location: string, to: string, out: Terminal): Promise<number> {
+  refuseInside(location, to);
   const store = await still(location);
   // What is in a backup may be all that is left of it.
   const damaged = ([first]: readonly string[]) => {
@@ -170,14 +184,14 @@ export async function backUp(location: string, to: string, out: Terminal): Promi
   try {
     madeDirectory(to);
     const mark = readMark(to);
-    if (mark === undefined && !isEmpty(to)) {
+    if (mark?.isRestore || (mark === undefined && !isEmpty(to))) {
       throw new OpenError(`The directory ${to} is neither empty nor a backup.`);
     }
     const unlock = lockDirectory(to);
     try {
       await switched(to);
       if (mark === undefined) await writeMark(to, { state: "unfinished", at: now() }, realDisk);
-      const copying = { from: location, to, store, damaged };
+      const copying = { from: location, to, store, mark: { at: now() }, damaged };
       const { files, bytes, newFiles, newBytes, problems } = await copy(copying, out);
       await writeMark(to, { state: "complete", at: now() }, realDisk);
       out.say(
@@ -197,11 +211,15 @@ export async function backUp(location: string, to: string, out: Terminal): Promi
 /** `lazuli restore`: makes a data directory of a backup, and checks it; gives how many problems there are. */
 export async function restore(from: string, location: string, out: Terminal): Promise<number> {
   const mark = readMark(from);
-  if (mark === undefined) throw new OpenError(`The directory ${from} holds no backup.`);
+  if (mark === undefined || mark.isRestore) {
+    throw new OpenError(`The directory ${from} holds no backup.`);
+  }
   if (mark.state === "unfinished") {
     throw new OpenError(`The backup in ${from} was not finished: run lazuli backup again.`);
   }
-  if (readMark(location) !== undefined || (existsSync(location) && !isEmpty(location))) {
+  refuseInside(from, location);
+  const before = readMark(location); // one that was cut short begins anew
+  if (!before?.isRestore && existsSync(location) && (before !== undefined || !isEmpty(location))) {
     throw new OpenError(`The directory ${location} is not empty: a restore needs a new one.`);
   }
   if (mark.state === "switching") {
@@ -213,9 +231,10 @@ export async function restore(from: string, location: string, out: Terminal): Pr
     madeDirectory(location);
     const unlock = lockDirectory(location);
     try {
-      await writeMark(location, { state: "unfinished", at: now() }, realDisk);
+      const restoring = { at: now(), isRestore: true };
+      await writeMark(location, { ...restoring, state: "unfinished" }, realDisk);
       // All that can be had is taken; the check tells of the rest.
-      await copy({ from, to: location, store, damaged: () => {} }, out);
+      await copy({ from, to: location, store, mark: restoring, damaged: () => {} }, out);
       const restored = openSnapshot(location);
       const problems = await check(restored.engine, lookAtFiles(location), {
         say: out.say,

@@ -11,6 +11,7 @@ import { type Config, ConfigError, readAccounts, readRoles } from "./config.ts";
 import {
   type CertificateFiles,
   developmentCertificate,
+  endOf,
   readCertificate,
 } from "./http/certificate.ts";
 
@@ -87,7 +88,15 @@ function openCertificate(
     reloaded({
       what: "the certificates",
       paths: "key" in files ? [files.cert, files.key] : [files.cert],
-      read: () => readCertificate(files),
+      read() {
+        const certificate = readCertificate(files);
+        const end = endOf(certificate) ?? Number.POSITIVE_INFINITY;
+        if (end <= systemClock.now()) {
+          const ended = new Date(end).toISOString();
+          log.warn("the certificate has expired: clients refuse it", { file: files.cert, ended });
+        }
+        return certificate;
+      },
       log,
       onChange,
     });

@@ -13,7 +13,7 @@ function written(level: LogLevel, use: (log: Log, read: () => string) => void): 
   const file = join(folder, "log");
   const descriptor = openSync(file, "w");
   try {
-    const log = fileLog(descriptor, level, () => time);
+    const log = fileLog({ descriptor }, level, () => time);
     use(log, () => readFileSync(file, "utf8"));
     log.flush();
     const text = readFileSync(file, "utf8");
@@ -107,7 +107,7 @@ test("fileLog(): flush() writes once, and twice is no harm", () => {
 });
 
 test("fileLog(): a descriptor that takes nothing does not stop the server", () => {
-  const log = fileLog(1_000_000, "info", () => time);
+  const log = fileLog({ descriptor: 1_000_000 }, "info", () => time);
   log.error("lost");
   log.info("lost too");
   log.flush();

@@ -24,8 +24,11 @@ const plain = (_name: string, value: unknown) =>
 const FLUSH_MS = 50;
 const HELD_MAX = 64 * 1024;
 
-/** A log to a file descriptor. A pipe that takes no more loses lines rather than stopping the server. */
-export function fileLog(descriptor: number, least: LogLevel, now: () => number): Log {
+/** Where a log goes; the descriptor may change. */
+export type LogFile = { readonly descriptor: number };
+
+/** A log to a file. A pipe that takes no more loses lines rather than stopping the server. */
+export function fileLog(file: LogFile, least: LogLevel, now: () => number): Log {
   const from = levels.indexOf(least);
   let held = "";
   let timer: NodeJS.Timeout | undefined;
@@ -36,7 +39,7 @@ export function fileLog(descriptor: number, least: LogLevel, now: () => number):
     held = "";
     if (text === "") return;
     try {
-      writeSync(descriptor, text);
+      writeSync(file.descriptor, text);
     } catch {
       // Nobody reads it, or not fast enough; the server goes on.
     }
@@ -61,4 +64,4 @@ export function fileLog(descriptor: number, least: LogLevel, now: () => number):
 }
 
 /** Says nothing; for tests. */
-export const silentLog: Log = fileLog(1, "off", () => 0);
+export const silentLog: Log = fileLog({ descriptor: 1 }, "off", () => 0);

@@ -13,6 +13,8 @@ const NAME = "lazuli.backup";
 export type BackupMark = {
   readonly state: "unfinished" | "switching" | "complete";
   readonly at: string;
+  /** A restore's is never complete, and nothing in such a directory is worth keeping: the backup has it. */
+  readonly isRestore?: boolean;
 };
 
 export function readMark(directory: string): BackupMark | undefined {
@@ -54,12 +56,14 @@ export async function removeMark(directory: string, disk: Disk): Promise<void> {
 export function refuseUnfinished(directory: string): void {
   const mark = readMark(directory);
   if (mark === undefined || mark.state === "complete") return;
-  if (mark.state === "switching") {
+  if (mark.isRestore) {
     throw new OpenError(
-      `The directory ${directory} holds a backup or restore that is whole but for its names: lazuli restore --from ${directory} finishes it.`,
+      `The directory ${directory} holds a restore that was not finished: run lazuli restore again.`,
     );
   }
   throw new OpenError(
-    `The directory ${directory} holds a backup or restore that was not finished: run it again, or remove the directory.`,
+    mark.state === "switching"
+      ? `The directory ${directory} holds a backup that is whole but for its names: lazuli restore --from ${directory} finishes it.`
+      : `The directory ${directory} holds a backup that was not finished: run lazuli backup again, or remove the directory.`,
   );
 }

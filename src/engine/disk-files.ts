@@ -1,3 +1,4 @@
+import { existsSync, readdirSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Ids } from "../base/ids.ts";
@@ -59,6 +60,11 @@ export const chunkPath = (directory: string, name: string): string =>
 /** The folders of a data directory in which chunk files are. */
 export const chunkFolders = (directory: string): string[] =>
   FOLDERS.map((folder) => join(directory, "chunks", folder));
+
+/** Whether there are files in them. */
+export const hasChunkFiles = (directory: string): boolean =>
+  existsSync(join(directory, "chunks")) &&
+  chunkFolders(directory).some((folder) => existsSync(folder) && readdirSync(folder).length > 0);
 
 /** The chunk files of a directory that somebody else keeps, or nobody. */
 export function lookAtFiles(directory: string): FileReader {

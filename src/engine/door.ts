@@ -56,7 +56,8 @@ export async function openDoor(
     for (const socket of guests) socket.destroy();
   };
   try {
-    if (path.length > PATH_MAX) throw new Error(`its path is longer than ${PATH_MAX} bytes`);
+    if (Buffer.byteLength(path) > PATH_MAX)
+      throw new Error(`its path is longer than ${PATH_MAX} bytes`);
     rmSync(path, { force: true }); // what a crash left; the directory is locked, so nobody listens there
     server.listen(path);
     await once(server, "listening");

@@ -22,9 +22,28 @@ export function readCertificate(files: CertificateFiles): SecureContextOptions {
     createSecureContext(options);
   } catch (error) {
     const { message } = error as Error;
-    throw new Error(`the certificate ${files.cert} cannot be used: ${message}.`);
+    const [, why] = reasons.find(([pattern]) => pattern.test(message)) ?? [];
+    const kind = "key" in files ? 0 : 1;
+    throw new Error(`the certificate ${files.cert} cannot be used: ${why?.[kind] ?? message}.`);
   }
   return options;
+}
+
+/** What OpenSSL's words mean for PEM and for PFX. */
+const reasons: readonly (readonly [RegExp, readonly [pem: string, pfx: string]])[] = [
+  [/key values mismatch/, ["the key is that of another one", "its key is that of another one"]],
+  [/mac verify failure/, ["the password is wrong", "the password is wrong"]],
+  [/bad decrypt|cancelled|bad password/, ["the key needs a password", "the password is wrong"]],
+  [
+    /no start line|bad end line|bad base64|wrong tag|not enough data|too long|header|asn1|unsupported/i,
+    ["it or its key is not written in PEM", "it is no PFX file"],
+  ],
+];
+
+/** When a certificate in PEM ends; undefined for others, and for what is none. */
+export function endOf({ cert }: SecureContextOptions): Instant | undefined {
+  if (!Buffer.isBuffer(cert)) return undefined;
+  return new X509Certificate(cert).validToDate.getTime();
 }
 
 function read(path: string): Buffer {

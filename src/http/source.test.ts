@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { ownerOf } from "../auth/caller.ts";
 import { copySources } from "./source.ts";
@@ -31,3 +34,27 @@ for (const [url, endpoint, isOurs] of rows) {
     assert.equal(local(new URL(url), asker) !== undefined, isOurs);
   });
 }
+
+test("copySources(): what else listens on this machine is read only for this machine, or if it is listed", async () => {
+  const other = createServer((_request, response) => response.end("private")).listen(
+    0,
+    "127.0.0.1",
+  );
+  await once(other, "listening");
+  const url = new URL(`http://127.0.0.1:${(other.address() as AddressInfo).port}/`);
+  const asker = { caller: ownerOf("abc"), account: "abc", endpoint: "http://store.lan/abc/" };
+  const opened = (options: { isLocal?: boolean; hosts?: readonly string[] }) =>
+    copySources({ doors: new Map(), ports: new Map(), hosts: [], ...options }).open(
+      { url, method: "GET", headers: {} },
+      asker,
+    );
+  for (const options of [{ isLocal: true }, { hosts: ["127.0.0.1"] }, { hosts: ["*"] }]) {
+    const source = await opened(options);
+    assert.equal(source.status, 200);
+    source.close();
+  }
+  for (const options of [{}, { isLocal: false }, { hosts: ["other.lan"] }]) {
+    await assert.rejects(opened(options), { code: "CannotVerifyCopySource", status: 403 });
+  }
+  other.close();
+});

@@ -26,8 +26,13 @@ export type SourcesOptions = {
   readonly doors: ReadonlyMap<Service, InnerDoor>;
   /** The port that each service listens on. */
   readonly ports: ReadonlyMap<number, Service>;
-  /** Hosts that may be read from beside this machine: names, `*.domain`, or `*` for all. */
+  /** Hosts that may be read from beside this server: names, `*.domain`, or `*` for all. */
   readonly hosts: readonly string[];
+  /**
+   * Whether whatever else listens on this machine may be read from, too: not where others than this machine
+   * ask, who would come to see through us what is not meant for them.
+   */
+  readonly isLocal?: boolean;
 };
 
 const URL_SIZE_MAX = 2048;
@@ -178,7 +183,7 @@ async function* bytesOf(opened: Opened): AsyncGenerator<Uint8Array> {
 
 async function openRemote(options: SourcesOptions, ask: SourceAsk): Promise<OpenSource> {
   const { url, method, headers } = ask;
-  const address = await allowedAddress(options.hosts, url);
+  const address = await allowedAddress(options, url);
   const send = url.protocol === "https:" ? requestHttps : requestHttp;
   const outgoing = send(url, {
     method,
@@ -220,8 +225,11 @@ async function* wholeAnswer(answer: IncomingMessage): ByteStream {
 
 type Found = { readonly address: string; readonly family: number };
 
-/** The address of a host that may be read from: this machine always, others if they are listed. */
-async function allowedAddress(hosts: readonly string[], { hostname }: URL): Promise<Found> {
+/** The address of a host that may be read from. */
+async function allowedAddress(
+  { hosts, isLocal = false }: SourcesOptions,
+  { hostname }: URL,
+): Promise<Found> {
   const host = hostname.replace(/^\[|\]$/g, "").toLowerCase();
   const family = isIP(host);
   let found: readonly Found[];
@@ -232,7 +240,8 @@ async function allowedAddress(hosts: readonly string[], { hostname }: URL): Prom
   }
   const isListed = hosts.some((pattern) => matches(pattern.toLowerCase(), host));
   const [first] = found;
-  if (first !== undefined && (isListed || found.every(({ address }) => isLoopback(address)))) {
+  const isHere = isLocal && found.every(({ address }) => isLoopback(address));
+  if (first !== undefined && (isListed || isHere)) {
     return first;
   }
   throw sourceRefused(403, `Reading from ${host} is not allowed here: --copySources lists hosts.`);

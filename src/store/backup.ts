@@ -1,6 +1,6 @@
 import { readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { writeMark } from "../engine/backup-mark.ts";
+import { type BackupMark, writeMark } from "../engine/backup-mark.ts";
 import { type Disk, readingDisk } from "../engine/disk.ts";
 import { chunkFolders, chunkPath, readOnce } from "../engine/disk-files.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -28,8 +28,8 @@ export type CopyOptions = {
   /** Takes what is wrong with the database itself, before anything in `to` gives way to it; may throw. */
   readonly damaged: (complaints: readonly string[]) => void;
   readonly told: (text: () => string) => void;
-  /** When the copy is made, for those who look at it. */
-  readonly at: string;
+  /** What the directory says of itself: when the copy is made, and for what. */
+  readonly mark: Omit<BackupMark, "state">;
 };
 
 export type Switching = Pick<CopyOptions, "to" | "disk" | "open">;
@@ -48,7 +48,7 @@ export type Copied = {
  * it is removed or replaced before everything new is on the disk; then names are switched.
  */
 export async function copyStore(options: CopyOptions): Promise<Copied> {
-  const { to, disk, records, open, confirm, at } = options;
+  const { to, disk, records, open, confirm, mark } = options;
   await prepare(options);
   const fresh = join(to, `${DATABASE}${NEW}`);
   try {
@@ -72,7 +72,7 @@ export async function copyStore(options: CopyOptions): Promise<Copied> {
   }
   await confirm();
   await syncFolders(options, changed);
-  await writeMark(to, { state: "switching", at }, disk);
+  await writeMark(to, { ...mark, state: "switching" }, disk);
   await switchNames(options);
   return copied;
 }

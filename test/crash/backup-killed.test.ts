@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, globSync, mkdirSync, rmSync } from "node:fs";
+import { existsSync, globSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
@@ -10,12 +10,11 @@ import { backUp, bodyOf, path, put, restore, startWithFiles } from "./backups.ts
 import { run } from "./command.ts";
 
 /** Begins a backup and kills it as soon as `isDue`; whether it was still at it. */
-async function killedBackup(
-  server: TestServer,
-  target: string,
-  isDue: () => boolean,
-): Promise<boolean> {
-  const args = ["src/main.ts", "backup", "--location", server.directory, "--to", target];
+const killedBackup = (server: TestServer, target: string, isDue: () => boolean) =>
+  killed(["backup", "--location", server.directory, "--to", target], isDue);
+
+async function killed(command: readonly string[], isDue: () => boolean): Promise<boolean> {
+  const args = ["src/main.ts", ...command];
   const child: ChildProcess = spawn(process.execPath, args, { stdio: "ignore" });
   const exited = once(child, "exit");
   while (!isDue() && child.exitCode === null) await wait(1);
@@ -45,10 +44,7 @@ test("SIGKILL in the middle of a backup: the server goes on, and the target is r
   }
   const serving = await run("--location", path("killed-0"), "--blobPort", "0");
   assert.equal(serving.code, 1);
-  assert.match(
-    serving.stderr,
-    /^The directory \S+ holds a backup or restore that was not finished/,
-  );
+  assert.match(serving.stderr, /^The directory \S+ holds a backup that was not finished/);
   const finished = await backUp(server, path("killed-2"));
   assert.match(finished.stdout, /63 files with/);
   assert.match(finished.stdout, /of which [1-4]\d with/, "what was copied before is used");
@@ -63,6 +59,40 @@ test("SIGKILL in the middle of a backup: the server goes on, and the target is r
   assert.equal(await server.stop("keep"), 0);
   const checked = await run("check", "--location", server.directory);
   assert.equal(checked.code, 0, checked.stdout);
+  rmSync(server.directory, { recursive: true });
+});
+
+test("SIGKILL in the middle of a restore: the directory is refused until the restore is run again", async () => {
+  const server = await startWithFiles(60);
+  assert.equal((await backUp(server, path("whole"))).code, 0);
+  assert.equal(await server.stop("keep"), 0);
+  const saysSwitching = (to: string) => {
+    const mark = join(to, "lazuli.backup");
+    return existsSync(mark) && readFileSync(mark, "utf8").includes("switching");
+  };
+  const places: [what: string, isDue: (to: string) => boolean][] = [
+    ["at the files", (to) => globSync(join(to, "chunks/*/*")).length > 20],
+    ["at its switch or its check", saysSwitching],
+  ];
+  for (const [index, [what, isDue]] of places.entries()) {
+    const to = path(`restored-${index}`);
+    const args = ["restore", "--from", path("whole"), "--location", to];
+    assert.ok(await killed(args, () => isDue(to)), `${what}: it was too fast`);
+    const { code, stderr } = await run("--location", to, "--blobPort", "0");
+    assert.equal(code, 1, what);
+    assert.match(
+      stderr,
+      /^The directory \S+ holds a restore that was not finished: run lazuli restore again\.\n$/,
+    );
+    if (index === 0) {
+      assert.match((await restore(to, path("none"))).stderr, /holds no backup\.\n$/);
+      assert.match((await backUp(server, to)).stderr, /neither empty nor a backup\.\n$/);
+    }
+    const again = await restore(path("whole"), to);
+    assert.equal(again.code, 0, again.stdout + again.stderr);
+    assert.equal(globSync(join(to, "chunks/*/*")).length, 60, what);
+    assert.ok(!existsSync(join(to, "lazuli.backup")), what);
+  }
   rmSync(server.directory, { recursive: true });
 });
 

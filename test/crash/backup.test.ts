@@ -7,6 +7,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
@@ -155,7 +156,10 @@ test("What cannot be is refused with a sentence", async () => {
   const server = await startWithFiles(1);
   const full = path("full");
   mkdirSync(full);
-  writeFileSync(join(full, "note"), "mine");
+  const note = join(full, "note");
+  writeFileSync(note, "mine");
+  const linked = join(path("link"), "monday");
+  symlinkSync(server.directory, path("link"));
   assert.equal((await backUp(server, path("good"))).code, 0);
   for (const [args, message] of [
     [["backup", "--location", server.directory, "--to", full], /neither empty nor a backup\.\n$/],
@@ -163,6 +167,11 @@ test("What cannot be is refused with a sentence", async () => {
     [["backup", "--location", path("none"), "--to", path("x")], /^There is no data in /],
     [["restore", "--from", full, "--location", path("x")], /holds no backup\.\n$/],
     [["restore", "--from", path("good"), "--location", full], /is not empty: a restore needs/],
+    [["backup", "--location", server.directory, "--to", linked], /is inside of .*\.\n$/],
+    [["backup", "--location", path("good"), "--to", path("good")], /is inside of .*\.\n$/],
+    [["check", "--location", note], /^The directory \S+ cannot be used: ENOTDIR[^\n]*\.\n$/],
+    [["restore", "--from", note, "--location", path("x")], /cannot be used: ENOTDIR[^\n]*\.\n$/],
+    [["restore", "--from", path("good"), "--location", note], /be used: ENOTDIR[^\n]*\.\n$/],
   ] as const) {
     const { code, stderr } = await run(...args);
     assert.equal(code, 1, args.join(" "));

@@ -53,7 +53,7 @@ async function serve(beginning: Beginning): Promise<void> {
   const state = { isFull: false, syncMs: 0 };
   mkdirSync(directory, { recursive: true });
   const disk = spoilt(cut === undefined ? realDisk : cutDisk(directory, cut), state);
-  const log = fileLog(2, "error", () => clock.now());
+  const log = fileLog({ descriptor: 2 }, "error", () => clock.now());
   const onFatal = (error: unknown) => {
     log.error("a disk failed to sync, or a thread", { error: String(error) });
     process.exit(1);

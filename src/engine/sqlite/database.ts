@@ -4,6 +4,7 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { Tick } from "../../base/time.ts";
 import { keyText, type Snapshot } from "../buffered.ts";
 import type { Disk } from "../disk.ts";
+import { hasChunkFiles } from "../disk-files.ts";
 import type { Entry, RangeQuery } from "../engine.ts";
 import { OpenError } from "../open-error.ts";
 import { Cache } from "./cache.ts";
@@ -63,7 +64,7 @@ export async function openDatabase(directory: string, disk: Disk): Promise<Datab
     sql = new DatabaseSync(path);
     sql.exec(`PRAGMA page_size = ${PAGE_SIZE}; PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
       PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = ${WAL_SIZE_MAX}; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA temp_store = MEMORY`);
-    prepareLayout(sql, path);
+    prepareLayout(sql, path, directory);
     wal = openSync(`${path}-wal`, "r+");
     await disk.sync(wal);
     await disk.syncDirectory(directory);
@@ -116,8 +117,14 @@ export function lastIn(tick: StatementSync, path: string): Tick {
   throw new OpenError(`${path} is damaged: it does not tell its last number.`);
 }
 
-function prepareLayout(sql: DatabaseSync, path: string): void {
+function prepareLayout(sql: DatabaseSync, path: string, directory: string): void {
   if (isNewDatabase(sql, path)) {
+    // A new store would take what is there for leftovers, and remove it.
+    if (hasChunkFiles(directory)) {
+      throw new OpenError(
+        `The directory ${directory} has files with data, but lazuli.db or its -wal, which says whose they are, is missing or empty: put it back, or restore a backup into a new directory.`,
+      );
+    }
     const pragmas = `PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${FORMAT}`;
     sql.exec(`BEGIN IMMEDIATE; ${LAYOUT} ${pragmas}; COMMIT`);
   } else {
