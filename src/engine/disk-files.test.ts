@@ -339,4 +339,32 @@ suite("disk files, on the disk", () => {
     assert.equal(syncs, 2);
     await files.close();
   });
+
+  test("a file that cannot be opened for want of descriptors is not damaged", async () => {
+    let isShort = false;
+    const files = await open({
+      ...realDisk,
+      async open(path, which) {
+        if (isShort) throw Object.assign(new Error("too many open files"), { code: "EMFILE" });
+        return realDisk.open(path, which);
+      },
+    });
+    const file = await stored(files, pattern(100_000));
+    const again = await diskFiles({
+      directory: directories.get(files) ?? "",
+      disk: {
+        ...realDisk,
+        async open() {
+          throw Object.assign(new Error("too many open files"), { code: "EMFILE" });
+        },
+      },
+      ids: randomIds,
+      log: silentLog,
+    });
+    isShort = true;
+    await assert.rejects(files.create(100_000), { code: "EMFILE" });
+    await assert.rejects(readAll(again, file), { code: "EMFILE" });
+    await again.close();
+    await files.close();
+  });
 });

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Ids } from "../base/ids.ts";
 import type { Log } from "../base/log.ts";
 import { type Disk, readingDisk } from "./disk.ts";
+import { isOutOfFiles } from "./disk-full.ts";
 import {
   type ChunkFiles,
   CorruptFile,
@@ -286,7 +287,9 @@ class DiskFiles implements ChunkFiles {
 
 /** What an opening gives, or what it means for a file that should be there. */
 function taken({ name }: StoredFile, offset: number, opening: Promise<number>): Promise<number> {
-  return opening.catch(({ code }: NodeJS.ErrnoException) => {
+  return opening.catch((error: NodeJS.ErrnoException) => {
+    if (isOutOfFiles(error)) throw error;
+    const { code } = error;
     throw new CorruptFile(name, offset, code === "ENOENT" ? "is missing" : `gives ${code}`);
   });
 }

@@ -4,7 +4,7 @@ import { authorize } from "../auth/authorize.ts";
 import type { Caller } from "../auth/caller.ts";
 import type { Log } from "../base/log.ts";
 import type { Clock } from "../base/time.ts";
-import { isDiskFull } from "../engine/disk-full.ts";
+import { isDiskFull, isOutOfFiles } from "../engine/disk-full.ts";
 import type { Engine } from "../engine/engine.ts";
 import { corsReply, preflightHeaders } from "../rules/cors.ts";
 import { missingHeader, StorageError } from "../rules/errors.ts";
@@ -229,7 +229,9 @@ class Door {
     const answer =
       error instanceof StorageError
         ? error
-        : new StorageError(isFull ? "DiskIsFull" : "InternalError");
+        : new StorageError(
+            isFull ? "DiskIsFull" : isOutOfFiles(error) ? "ServerBusy" : "InternalError",
+          );
     const write = service.errorBody?.(exchange.head.url);
     sendError(exchange, envelope, answer, new Date(clock.now()), write);
   }

@@ -1,3 +1,4 @@
+import { isDiskFull, isOutOfFiles } from "../engine/disk-full.ts";
 import { StorageError } from "../rules/errors.ts";
 import type { Call, Command, FileIdFields, Reply } from "./command.ts";
 import { negotiateUpgrade } from "./commands/negotiate.ts";
@@ -326,6 +327,8 @@ class Compound {
     if (error instanceof SmbError) return { status: error.status, body: errorBody(error.data) };
     if (error instanceof StorageError) return { status: statusOf(error.code), body: [NO_DATA] };
     if (error instanceof ProtocolViolation) throw error;
+    if (isDiskFull(error)) return { status: "STATUS_DISK_FULL", body: [NO_DATA] };
+    if (isOutOfFiles(error)) return { status: "STATUS_INSUFFICIENT_RESOURCES", body: [NO_DATA] };
     this.#connection.around.log.error("an SMB request failed", {
       command: header.command,
       error: String((error as Error).stack ?? error),

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
+import type { Engine } from "../../src/engine/engine.ts";
 import { memoryEngine } from "../../src/engine/memory.ts";
 import { type SmbClient, status } from "../acceptance/smb-client.ts";
 import {
@@ -71,4 +72,34 @@ suite("SMB on an engine whose transactions run again", () => {
     assert.equal(there.status, status.ok);
     assert.equal((await close(client, handleOf(there))).status, status.ok);
   });
+});
+
+suite("SMB on a machine that has no more to give", () => {
+  const wants = [
+    ["ENOSPC", 0xc000007f],
+    ["EMFILE", 0xc000009a],
+  ] as const;
+  for (const [code, want] of wants) {
+    test(`${code} is told as what it is, and it goes on when that is over`, async () => {
+      const inner = memoryEngine({ clock });
+      let isShort = false;
+      const engine: Engine = {
+        ...inner,
+        read: inner.read.bind(inner),
+        settled: inner.settled.bind(inner),
+        close: inner.close.bind(inner),
+        write: (body, given) =>
+          isShort
+            ? Promise.reject(Object.assign(new Error(code), { code }))
+            : inner.write(body, given),
+      };
+      const { client, end } = await smbWorld(engine);
+      const handle = await open(client, "file", { disposition: disposition.create });
+      isShort = true;
+      assert.equal((await write(client, handle, 0, Buffer.from("much"))).status, want);
+      isShort = false;
+      assert.equal((await write(client, handle, 0, Buffer.from("much"))).status, status.ok);
+      await end();
+    });
+  }
 });
