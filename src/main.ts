@@ -316,7 +316,7 @@ function greet(
     smb,
   }: { ports: ReadonlyMap<Service, HttpPort>; website: HttpPort; smb: NetServer | undefined },
 ): void {
-  const { accounts, isDevelopment, inMemory, location } = config;
+  const { accounts, isDevelopment, isLocal, inMemory, location } = config;
   const protocol = security.tls === undefined ? "http" : "https";
   const name = accounts.keys().next().value ?? DEVELOPMENT_ACCOUNT;
   const key = isDevelopment ? DEVELOPMENT_KEY : "<key>";
@@ -336,6 +336,9 @@ function greet(
   say(`  Web   ${protocol}://${hostOf(website.address)}/`);
   if (smb !== undefined) say(`  Smb   ${hostOf(smb.address() as AddressInfo)}`);
   say(`  ${connection}`);
+  if (isDevelopment && !isLocal) {
+    say("Others than this machine can come, and the account's key is known to all: --help, Who.");
+  }
   for (const line of security.advice) say(line);
   say("Ready");
 }

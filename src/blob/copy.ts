@@ -90,7 +90,7 @@ export const copyBlobFromUrl = createOperation({
   },
 });
 
-/** A copy may take long, so whoever holds its destination must hold it without end (SEMANTICS b.3). */
+/** A copy may take long, so whoever holds its destination must hold it without end ("Lease Blob", remarks). */
 function refuseFiniteLease(found: BlobRecord | undefined, now: Instant): void {
   const lease = found === undefined ? available : leaseAt(found.lease, now);
   if (lease.state === "leased" && lease.seconds !== -1) {

@@ -159,7 +159,7 @@ function judgedBy(request: Request, guard: Guard<unknown, Guarded>): Judged {
 
 /**
  * Finds the target and judges rights, lease and conditions, in the transaction that acts on it. The order is
- * the service's: rights, existence, then lease, then conditions (SEMANTICS a.4, j.16).
+ * the service's: rights, existence, then lease, then conditions (decision 4).
  */
 async function guarded(
   { guard, allow }: Operation,

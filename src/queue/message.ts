@@ -25,8 +25,7 @@ import { theMessages } from "./resource.ts";
 
 /**
  * The message of a request, by its receipt: each retrieval and update puts the message elsewhere, so an older
- * receipt leads to where it is no more. That is answered as a missing message, as the service does (SEMANTICS
- * j.7).
+ * receipt leads to where it is no more. That is answered as a missing message, as the service does.
  */
 async function held(
   tx: ReadTx,

@@ -7,7 +7,7 @@ const OLDEST_VERSION: ServiceVersion = "2009-04-14";
 
 const FORM = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])$/;
 
-/** Any date from the first version on is taken, also one newer than we know; DESIGN section 6. */
+/** Any date from the first version on is taken, also one newer than we know: new SDKs work. */
 export const isServiceVersion = (text: string): boolean =>
   FORM.test(text) && text >= OLDEST_VERSION;
 

@@ -9,7 +9,7 @@ import type { Chunk, Content, Piece } from "./records.ts";
 import { asIs, opening, type Sealed, sealing } from "./sealing.ts";
 import { SparseContents } from "./sparse.ts";
 
-/** Up to this size a chunk is a value in the engine's heap, above it a file; measured in DESIGN section 4. */
+/** Up to this size a chunk is a value in the engine's heap, above it a file (decision 3). */
 export const HEAP_CHUNK_MAX = 64 * 1024;
 const FILE_CHUNK_MAX = 16 * 1024 * 1024;
 const INLINE_PIECES_MAX = 8;

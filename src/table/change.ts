@@ -108,7 +108,7 @@ function keyed(partitionKey: string, rowKey: string) {
 const ETAG_FORM = /^[wW]\/"[^"]*"$/;
 const invalid = (message: string) => explained("InvalidInput", message);
 
-/** The one conditional header that entities know; all others are refused (SEMANTICS e.4). */
+/** The one conditional header that entities know; all others are refused. */
 function ifMatchOf({ header }: TableRequest, action: Change["action"]): string | undefined {
   const ifMatch = header("if-match");
   const ifNoneMatch = header("if-none-match");

@@ -64,6 +64,18 @@ suite("What an operator does", () => {
     assert.ok(!existsSync(join(folder, "hup", "lazuli.db-wal")), "the database is closed");
   });
 
+  test("who opens the well-known account to other machines is told so", async () => {
+    const warning = /^Others than this machine can come/m;
+    for (const [host, isWarned] of [
+      ["0.0.0.0", true],
+      ["127.0.0.1", false],
+    ] as const) {
+      const server = await startServer({ args: ["--queueHost", host] });
+      await server.stop();
+      assert.equal(warning.test(server.output()), isWarned, host);
+    }
+  });
+
   test("nobody has to read what is said", async () => {
     const told = spawned("--help");
     told.stdout.destroy();
