@@ -26,10 +26,10 @@ export function readMark(directory: string): BackupMark | undefined {
     throw forbidden(error, directory);
   }
   try {
-    return JSON.parse(text) as BackupMark;
-  } catch {
-    return { state: "unfinished", at: "" };
-  }
+    const mark: unknown = JSON.parse(text);
+    if (typeof mark === "object" && mark !== null && "state" in mark) return mark as BackupMark;
+  } catch {} // what cannot be read says nothing either
+  return { state: "unfinished", at: "" };
 }
 
 /** Says it durably; the words before it stand until then. */
