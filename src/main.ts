@@ -351,8 +351,19 @@ function hostOf({ address, port }: AddressInfo): string {
 async function signal(again: readonly (() => void)[]): Promise<void> {
   const ends = ["SIGTERM", "SIGINT", ...(again.length === 0 ? ["SIGHUP"] : [])];
   for (const each of again) process.on("SIGHUP", each);
-  await Promise.race(ends.map((name) => once(process, name)));
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let since: number | undefined;
+  const stop = () => {
+    since ??= performance.now();
+    // Ctrl-C comes from the terminal, and once more from a parent; who sends it later does not want to wait.
+    if (performance.now() - since > SAME_SIGNAL_MS) process.exit(1);
+    resolve();
+  };
+  for (const name of ends) process.on(name, stop);
+  await promise;
 }
+
+const SAME_SIGNAL_MS = 1000;
 
 try {
   await main();
