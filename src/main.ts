@@ -363,7 +363,7 @@ async function signal(again: readonly (() => void)[]): Promise<void> {
   await promise;
 }
 
-const SAME_SIGNAL_MS = 1000;
+const SAME_SIGNAL_MS = 2000;
 
 try {
   await main();

@@ -64,17 +64,6 @@ suite("What an operator does", () => {
     assert.ok(!existsSync(join(folder, "hup", "lazuli.db-wal")), "the database is closed");
   });
 
-  test("a signal that comes twice, from a shell and a parent, stops it in order all the same", async () => {
-    const server = spawned("--location", join(folder, "twice"), ...ports);
-    const exited = once(server, "exit");
-    server.stdout.on("data", (data: Buffer) => {
-      if (!data.includes("Ready")) return;
-      for (const ms of [0, 2, 4]) setTimeout(() => server.kill("SIGINT"), ms);
-    });
-    assert.deepEqual(await exited, [0, null]);
-    assert.ok(!existsSync(join(folder, "twice", "lazuli.db-wal")), "the database is closed");
-  });
-
   test("who opens the well-known account to other machines is told so", async () => {
     const warning = /^Others than this machine can come/m;
     for (const [host, isWarned] of [

@@ -80,6 +80,8 @@ test("SIGTERM: running requests finish, new ones find no server, the end is clea
 
     const stopped = server.stop("keep");
     await refusesConnections(server);
+    // As Ctrl-C does, which a terminal sends and a parent passes on.
+    process.kill(server.pid, "SIGTERM");
     upload.write(content.subarray(BODY_SIZE / 2));
     assert.match(await firstLine(upload), /^HTTP\/1\.1 201 /);
     const rest = await buffer(download);
