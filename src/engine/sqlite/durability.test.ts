@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync, StatementSync } from "node:sqlite";
@@ -463,6 +463,35 @@ suite("sqlite engine, durability", () => {
     await engine.close();
     const again = await open({ directory, clock: { now: () => Date.UTC(2020, 0, 1) } });
     assert.ok((await again.write(async (tx) => tx.tick())) > last);
+    await again.close();
+  });
+
+  test("no number is given out again after a crash", async () => {
+    const directory = newDirectory();
+    const clock = { at: Date.UTC(2030, 0, 1), now: () => clock.at };
+    const engine = await open({ directory, clock });
+    for (let i = 0; i < 30; i++) {
+      const last = await engine.write(async (tx) => {
+        const number = tx.tick();
+        tx.put(bytes("k"), bytes(String(number)));
+        return number;
+      });
+      const copy = newDirectory(); // as a killed process leaves it
+      for (const name of ["lazuli.db", "lazuli.db-wal"]) {
+        copyFileSync(join(directory, name), join(copy, name));
+      }
+      const again = await open({ directory: copy, clock: { now: () => 0 } });
+      const next = await again.write(async (tx) => tx.tick());
+      await again.close();
+      assert.ok(next > last, `after ${i}`);
+      assert.ok(next <= last + 2_000_000n, "and not much later");
+      clock.at += i * 10;
+    }
+    await engine.close();
+    const again = await open({ directory, clock: { now: () => 0 } });
+    const [kept] = await again.write(async (tx) => [await tx.get(bytes("k")), tx.tick()] as const);
+    const next = await again.write(async (tx) => tx.tick());
+    assert.equal(next, BigInt(text(kept) ?? "") + 2n, "a stop in order leaves no gap");
     await again.close();
   });
 });
