@@ -7,7 +7,7 @@ import { BackgroundCopies } from "../service/copies.ts";
 import { sizeOf } from "../service/from-url.ts";
 import type { CopyState, FileCopyRecord, FileRecord } from "../store/file-records.ts";
 import { deletedShares, fileCopies } from "../store/keys.ts";
-import { hexOf, nodeOf, tickOf } from "./namespace.ts";
+import { hexOf, nodeOf, rowsOf, tickOf } from "./namespace.ts";
 import { stamped } from "./node.ts";
 import { findShare, isFile, prepare, type Share, type ShareTx, save, viewOf } from "./tree.ts";
 
@@ -233,17 +233,16 @@ async function deletedShare(
   [id]: Key,
   { account, shareName: name }: FileCopyRecord,
 ): Promise<Share | undefined> {
-  let from: Uint8Array = deletedShares.packed([account, name]);
-  for (;;) {
-    const rows = await deletedShares.walk(tx, [account, name], { from, limit: BATCH });
-    for (const { value } of rows) {
-      const record = value.share;
-      if (tickOf(record.id) === id) return { account, name, id, record, snapshot: undefined };
-    }
-    const last = rows.at(-1);
-    if (last === undefined || rows.length < BATCH) return undefined;
-    from = Buffer.concat([deletedShares.packed(last.key), Buffer.of(0)]);
+  const rows = rowsOf((page) => deletedShares.walk(tx, [account, name], page), {
+    start: deletedShares.packed([account, name]),
+    batch: BATCH,
+    packed: deletedShares.packed,
+  });
+  for await (const { value } of rows) {
+    const record = value.share;
+    if (tickOf(record.id) === id) return { account, name, id, record, snapshot: undefined };
   }
+  return undefined;
 }
 
 type Pending = FileRecord & { readonly copy: CopyState };

@@ -31,7 +31,7 @@ import {
   setInfo,
   writeBody,
 } from "../acceptance/smb-files.ts";
-import { clock, type SmbWorld, smbWorld } from "./smb-world.ts";
+import { clock, is, type SmbWorld, smbWorld } from "./smb-world.ts";
 
 const NAME_INVALID = 0xc0000033;
 const PRIVILEGE_NOT_HELD = 0xc0000061;
@@ -40,9 +40,6 @@ const FILE_NOT_AVAILABLE = 0xc0000467;
 const LEASE = 0xff;
 const READ_HANDLE = 3;
 const RESUME_KEY = 0x00140078;
-
-const is = (answer: Answer | undefined, wanted: number) =>
-  assert.equal(answer?.status.toString(16), wanted.toString(16));
 
 /** What Windows, macOS and Linux are known to send, beyond what Samba's tests ask for. */
 suite("SMB as clients of everyday speak it", () => {

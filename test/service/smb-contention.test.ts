@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { after, before, suite, test } from "node:test";
 import { memoryEngine } from "../../src/engine/memory.ts";
 import { nodes } from "../../src/store/keys.ts";
-import { type Answer, commands, SmbClient, status } from "../acceptance/smb-client.ts";
+import { commands, SmbClient, status } from "../acceptance/smb-client.ts";
 import {
   bufferOf,
   close,
@@ -25,7 +25,7 @@ import {
   standardQuery,
   write,
 } from "../acceptance/smb-files.ts";
-import { clock, SHARE, type SmbWorld, smbWorld } from "./smb-world.ts";
+import { clock, is, SHARE, type SmbWorld, smbWorld } from "./smb-world.ts";
 
 const SHARED = 0x1;
 const EXCLUSIVE = 0x2;
@@ -39,9 +39,6 @@ const FROZEN = 0xffff_ffff_ffff_ffffn;
 const DISK_FULL = 0xc000007f;
 const QUOTA_EXCEEDED = 0xc0000044;
 const RANGE_NOT_LOCKED = 0xc000007e;
-
-const is = (answer: Answer, wanted: number) =>
-  assert.equal(answer.status.toString(16), wanted.toString(16));
 
 suite("SMB clients that want the same", () => {
   const engine = memoryEngine({ clock });

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, parseAccounts } from "../../src/auth/accounts.ts";
@@ -14,7 +15,7 @@ import { smbServer } from "../../src/smb/server.ts";
 import { Contents } from "../../src/store/content.ts";
 import { nodes, shares } from "../../src/store/keys.ts";
 import { Opens } from "../../src/store/opens.ts";
-import { SmbClient } from "../acceptance/smb-client.ts";
+import { type Answer, SmbClient } from "../acceptance/smb-client.ts";
 
 export const SHARE = 5n;
 export const clock = { now: () => Date.UTC(2030, 0, 1) };
@@ -24,6 +25,10 @@ export type SmbWorld = {
   readonly opens: Opens;
   end(): Promise<void>;
 };
+
+/** That an answer has a status, which is easier to read in hexadecimal. */
+export const is = (answer: Answer | undefined, wanted: number): void =>
+  assert.equal(answer?.status.toString(16), wanted.toString(16));
 
 /** The SMB server on an engine, with an empty share, and a client that is connected to it. */
 export async function smbWorld(engine: Engine): Promise<SmbWorld> {
